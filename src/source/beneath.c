@@ -14,14 +14,14 @@
 
 static int beneath_resolve(int dir, const char *path, int flags, uint64_t resolve)
 {
-    /* openat2 refuses O_NOCTTY beside O_PATH, which opens nothing anyway. */
+    /* openat2 refuses O_NOCTTY together with O_PATH, which does not open the device anyway. */
     struct open_how how = {
         .flags = (unsigned)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY)),
         .resolve = resolve | RESOLVE_NO_MAGICLINKS,
     };
     long fd = -1;
 
-    /* EAGAIN: something was renamed during the walk, the kernel could not prove "beneath". */
+    /* EAGAIN: a rename during the path walk kept the kernel from proving "beneath". */
     for (int tries = 0; tries < 100; tries++) {
         fd = syscall(__NR_openat2, dir, path, &how, sizeof how);
         if (fd >= 0 || (errno != EINTR && errno != EAGAIN) || (resolve & RESOLVE_CACHED))

@@ -6,8 +6,8 @@
 
 #include <zf/source/want.h>
 
-/* 1 MiB is what the kernel asks for at most; giant members take larger blocks, so that what must be
- * remembered for each block stays bounded. */
+/* The kernel requests at most 1 MiB at once.  Giant members use larger blocks, so that the state
+ * kept for each block stays bounded. */
 #define SPAN_MIN (1ull << 20)
 #define SPAN_MAX (1ull << 30)
 #define BLOCKS_MAX 4096
@@ -67,8 +67,8 @@ uint64_t blocks_len(const struct blocks *b, uint64_t k)
     return left < b->span ? left : b->span;
 }
 
-/* Inside the gate of the file all the while: what is made of many reads cannot be left half done,
- * and others wait for it at a lock. */
+/* Stays inside the file's gate for all reads of the block: a half-made block cannot be parked, and
+ * other threads wait for it at a lock. */
 static struct block *blocks_load_inside(struct blocks *b, uint64_t k, struct zf_err *err)
 {
     bool held;
@@ -108,7 +108,7 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct
 void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct blocks *b = (struct blocks *)s;
-    const double each = (double)b->parent->size / (double)s->size; /* who is empty is not asked */
+    const double each = (double)b->parent->size / (double)s->size; /* never called for size 0 */
     const uint64_t from = (uint64_t)((double)off * each);
 
     zf_source_want(b->parent, from, (uint64_t)((double)n * each) + 1, how);

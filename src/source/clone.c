@@ -3,8 +3,8 @@
 
 #include "file.h"
 
-/* The first byte is read the ordinary way, so that what a source looks at before its first read
- * is looked at. */
+/* The first byte is read in the ordinary way, so that the checks a source makes at its first read
+ * are made. */
 bool zf_source_clone(struct zf_source *s, struct zf_clone *c, struct zf_err *err)
 {
     uint8_t first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One block is all there is of such a source.  Who reads a row of it pays for the whole; the next
- * rows come from the cache, and a thread that finds another at work waits for its result. */
+/* A source of a single block: the first read decodes all of it, later reads come from the cache,
+ * and a thread that finds another one decoding waits for its result. */
 #include <zf/source/decoded.h>
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ struct decoded {
     const struct zf_decoder *how;
 };
 
-/* Incompressible data grow, but with none of the codecs by more than an eighth. */
+/* Incompressible data grows, but by at most an eighth with any of the codecs. */
 static bool decoded_overlong(uint64_t have, uint64_t size)
 {
     return have > size && have - size > size / 8 + (64u << 10);
@@ -69,7 +69,7 @@ static bool decoded_trace(struct zf_source *s, struct zf_trace *t)
     return blocks_trace((struct blocks *)s, ((struct decoded *)s)->how->kind, t);
 }
 
-/* Any of it takes all of it. */
+/* Any part of it needs the whole parent. */
 static void decoded_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
     struct zf_source *parent = ((struct blocks *)s)->parent;

@@ -8,19 +8,19 @@
 #include <zf/base/vec.h>
 #include <zf/base/thread.h>
 
-/* How many are counted, and of how many of these the failure is kept. */
+/* Failures that are counted, and the number of them whose text is kept. */
 enum { DOUBTS_COUNTED = 4096, DOUBTS_KEPT = 64 };
 
 struct doubt {
-    uint64_t what;        /* hash of kind and path, with the secret key of this process */
-    uint64_t first, last; /* the number of its first and last meeting */
+    uint64_t what;        /* hash of kind and path, under this process's secret key */
+    uint64_t first, last; /* the numbers (`met`) of its first and last occurrence */
     struct zf_err *err;   /* or NULL */
 };
 
 struct zf_doubts {
     atomic_uint refs;
     atomic_uint_least64_t met;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the list */
     zf_vec(struct doubt) list;
 };
 
@@ -52,7 +52,7 @@ void doubts_unref(struct zf_doubts *d)
     free(d);
 }
 
-/* The lock is held.  *kept_out: of how many the failure is kept. */
+/* The lock is held.  *kept_out: the number of failures passed whose text is kept. */
 static struct doubt *doubts_find(struct zf_doubts *d, uint64_t what, size_t *kept_out)
 {
     *kept_out = 0;
@@ -64,7 +64,7 @@ static struct doubt *doubts_find(struct zf_doubts *d, uint64_t what, size_t *kep
     return NULL;
 }
 
-/* The lock is held.  NULL: there are too many, or no memory is left. */
+/* The lock is held.  NULL: the list is full, or out of memory. */
 static struct doubt *doubts_push(struct zf_doubts *d, uint64_t what, bool keep,
                                  const struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Additional state of a file on a file system that is not local: when its path was last checked, and hashes of the
- * first bytes that were read of it.  The rule that this follows: place.h. */
+ * first bytes read from it.  place.h has the rule. */
 #include "file_self.h"
 
 #include <errno.h>
@@ -12,15 +12,15 @@
 #include <zf/base/fd.h>
 #include <zf/base/hash.h>
 
-/* Nanoseconds from one look at a path to the next. */
+/* Nanoseconds between two checks of a path. */
 #define FAR_LOOK 1000000000
-/* The longest tick of a clock that dates files, whatever it says. */
+/* The coarsest granularity of file timestamps, in nanoseconds (FAT). */
 #define FAR_TICK 2000000000
-/* Reads that are remembered, and their bytes in all: a header, or the end and the directory of a zip file. */
+/* Reads whose hashes are kept, and their total bytes: a header, or the end and the directory of a zip file. */
 #define FAR_READS 8u
 #define FAR_BYTES (256u << 10)
 
-/* Not the key of zf_hash, which is another one in each process. */
+/* Fixed, because the hashes are compared in another process; the key of zf_hash is random in each. */
 static const struct zf_hash_key far_key[2] = {{{0x7a65726f66732d33u, 0x7365656e2d313333u}},
                                               {{0x7a65726f66732d34u, 0x7365656e2d313434u}}};
 
@@ -30,13 +30,13 @@ struct far_read {
 
 struct far {
     atomic_int_least64_t looked; /* CLOCK_MONOTONIC, ns; 0: never */
-    atomic_bool open;            /* times cannot tell of all changes: the bytes must be compared */
-    atomic_bool full;            /* no further read is remembered */
-    pthread_mutex_t looking;     /* one look at a time; held while the file system is asked */
-    pthread_mutex_t lock;        /* of what follows; for moments */
-    bool claimed;                /* what was read was read by another process */
-    int64_t after;               /* CLOCK_MONOTONIC, ns: from then on it can be compared for good */
-    unsigned turn;               /* how often it was opened again */
+    atomic_bool open;        /* timestamps may have missed a change: the bytes must be compared */
+    atomic_bool full;        /* no further reads are recorded */
+    pthread_mutex_t looking; /* one check at a time; held while the file system is asked */
+    pthread_mutex_t lock;    /* protects all below; held briefly */
+    bool claimed;            /* the recorded reads are another process's */
+    int64_t after;           /* CLOCK_MONOTONIC, ns: a comparison from then on is final */
+    unsigned turn;           /* number of times the file was reopened */
     uint64_t bytes;
     unsigned n;
     struct far_read read[FAR_READS];
@@ -129,7 +129,7 @@ void far_saw(struct far *f, const void *p, size_t n, uint64_t off)
     atomic_store(&f->full, f->n == FAR_READS || f->bytes >= FAR_BYTES || f->claimed);
 }
 
-/* Attributes that the kernel kept would prove nothing. */
+/* Reads again what *r has the hash of, past the page cache: bytes that the kernel cached would prove nothing. */
 static bool far_is_same(const struct far_read *r, int fd, bool *same_out, struct zf_err *err)
 {
     zf_auto(mem) void *buf = malloc((size_t)r->n + 1);
@@ -165,7 +165,7 @@ static bool far_compare(const struct far_read *read, unsigned n, int fd, struct 
     return same;
 }
 
-/* The reads to be compared now; 0: none. */
+/* The recorded reads to compare now; 0: none. */
 static unsigned far_to_compare(struct far *f, struct far_read out[FAR_READS], unsigned *turn)
 {
     unsigned n = 0;
@@ -180,7 +180,7 @@ static unsigned far_to_compare(struct far *f, struct far_read out[FAR_READS], un
     return n;
 }
 
-/* Several threads may compare at once: one whose read hangs holds up none. */
+/* No lock is held while bytes are read, so a thread whose read hangs blocks no other one. */
 bool far_prove(struct far *f, int fd, struct same *s, struct zf_err *err)
 {
     struct far_read read[FAR_READS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros.
- * After each read a look proves that the file is still the one that was mounted (same.c). */
+/* Reads use pread(2) only: a mapping of a file that shrinks kills the process or yields zeros.
+ * A check after each read proves that the file is still the one that was mounted (same.c). */
 #include "file_self.h"
 
 #include <errno.h>
@@ -46,8 +46,8 @@ const char *file_what(mode_t mode)
     }
 }
 
-/* Opens a regular file for reading; what it is gets known before it is opened, because opening a
- * FIFO may wait for ever and opening a device may do things. */
+/* Opens a regular file for reading.  The type is checked first by O_PATH, because opening a FIFO
+ * may wait for ever and opening a device may have effects. */
 static int file_open_regular(struct pool *pool, const char *path, struct stat *st,
                              struct zf_err *err)
 {
@@ -85,7 +85,7 @@ static bool file_guard(struct file *f, int fd, struct zf_err *err)
     return same_check(&f->same, fd, &how, err);
 }
 
-/* Opens a file again whose descriptor the pool had closed. */
+/* Reopens a file whose descriptor the pool had closed. */
 static int file_reopen(struct file *f, struct zf_err *err)
 {
     struct stat st;
@@ -120,7 +120,7 @@ static int file_enter(struct file *f, struct zf_err *err)
     return fd;
 }
 
-/* All n bytes, however the kernel cuts them. */
+/* Reads all bytes of `to`, across short reads. */
 static bool file_read_full(struct file *f, int fd, struct iovec to, uint64_t off,
                            struct zf_err *err)
 {
@@ -135,7 +135,7 @@ static bool file_read_full(struct file *f, int fd, struct iovec to, uint64_t off
         if (got < 0)
             return file_sys_fail(err, "read the file", off);
         if (got == 0) {
-            /* Why it is short is the better sentence. */
+            /* The guard's error, why the file is shorter, is the better one. */
             return file_guard(f, fd, err) &&
                    zf_fail(err, ZF_E_IO, off, "the file ends here, but it has %" PRIu64 " bytes",
                            f->src.size);
@@ -147,7 +147,7 @@ static bool file_read_full(struct file *f, int fd, struct iovec to, uint64_t off
     return true;
 }
 
-/* preadv(2) once; what it left is read piece by piece. */
+/* One preadv(2); after a short read the rest is read buffer by buffer. */
 static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int n_iov,
                             uint64_t off, struct zf_err *err)
 {
@@ -174,8 +174,8 @@ static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int
     return true;
 }
 
-/* A read that took longer than memory and the kernel's own read-ahead account for: 150 us and a
- * nanosecond a byte.  Pages of the page cache come ten times as fast. */
+/* Did the read take longer than the page cache and the kernel's own read-ahead explain: 150 us plus
+ * 1 ns a byte?  The page cache alone is ten times as fast. */
 static bool file_waited(int64_t since, uint64_t bytes)
 {
     const int64_t ns = zf_clock_ns() - since;
@@ -191,7 +191,7 @@ struct file_wish {
     const struct zf_rows *rows;
 };
 
-/* So much between two rows is read along, and goes nowhere: that takes less time than one more system call. */
+/* A gap between rows up to this size is read and discarded: faster than one more system call. */
 #define ROW_GAP (8u << 10)
 #define ROWS_AT_ONCE 64u
 
@@ -212,7 +212,7 @@ static bool file_read_near_rows(struct file *f, int fd, const struct zf_rows *r,
     return true;
 }
 
-/* What lies between rows may be unreadable when they are not. */
+/* A failure may be in a gap: the rows are then read one by one. */
 static bool file_read_rows(struct file *f, int fd, const struct zf_rows *r, struct zf_err *err)
 {
     const bool near = r->count > 1 && r->step >= r->n && r->step - r->n <= ROW_GAP;
@@ -241,7 +241,7 @@ static bool file_read_wish(struct file *f, int fd, const struct file_wish *w, st
                            : file_readv_full(f, fd, w->iov, w->n_iov, w->off, err);
 }
 
-/* Elsewhere than here more must be proven first (place.h). */
+/* Files that are not local are checked by path, and their first bytes compared, before a read (place.h). */
 static int file_begin(struct file *f, struct zf_err *err)
 {
     const struct far_path at = {.pool = f->pool, .path = f->path};
@@ -286,7 +286,7 @@ static bool file_try_again(struct file *f, const struct file_wish *w, struct zf_
 {
     bool ok = pool_is_away(err->sys) && file_renew(f, err) && file_try(f, w, err);
 
-    /* It may come back; the kernel gives up a descriptor alone (EIO), too. */
+    /* A file system that went away may come back.  EIO: the descriptor alone may be broken. */
     if (!ok && pool_is_away(err->sys))
         err->code = ZF_E_IO;
     else if (!ok && err->sys == EIO)
@@ -338,9 +338,9 @@ static bool file_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return file_preadv(s, &(struct iovec){.iov_base = buf, .iov_len = n}, 1, off, err);
 }
 
-/* A guard behind it is enough, as for a read: a write moves ctime before it moves a byte, and
- * what is written later is not shared (ioctl_ficlonerange(2)).  A file system that cannot share
- * blocks says so in many ways. */
+/* One check afterwards is enough, as for a read: a write changes ctime before it changes a byte, and
+ * later writes are not shared (ioctl_ficlonerange(2)).  File systems that cannot share blocks fail
+ * with different errno values, so any failure means "not done". */
 bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,
                 bool *done_out, struct zf_err *err)
 {
@@ -363,10 +363,10 @@ bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t 
     return ok;
 }
 
-/* One call asks the kernel for no more than the window of its own read-ahead, 128 KiB unless somebody
- * raised it (force_page_cache_ra, Linux mm/readahead.c, 5.4 to 6.18); what is there already costs it
- * a look.  What is fetched so lies in single pages, where the kernel's own reading ahead takes large
- * folios: a disk gets it in more and smaller requests, so that this is for storage that is slow. */
+/* One call prefetches at most the kernel's read-ahead window, 128 KiB by default
+ * (force_page_cache_ra, Linux mm/readahead.c, 5.4 to 6.18); cached pages cost a lookup.  Pages
+ * fetched this way are single, where the kernel's own read-ahead uses large folios, so a disk gets
+ * more and smaller requests: this is for slow storage only. */
 #define FETCH_STEP (128u << 10)
 
 static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
@@ -376,7 +376,7 @@ static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
     int fd = file_enter(f, &err);
 
     if (fd < 0)
-        return; /* the read will say why */
+        return; /* the read itself reports it */
     while (n > 0) {
         uint64_t k = n < FETCH_STEP ? n : FETCH_STEP;
 
@@ -387,9 +387,8 @@ static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
     file_leave(f);
 }
 
-/* A file system in user space answers a set number of requests ahead at once (12, if its daemon does not say more), and
- * since Linux 5.18 what is advised beyond that is dropped (fuse_readahead: "congested"); its reader then waits for each
- * stretch.  Reads are not dropped. */
+/* Prefetches from a FUSE file system by reading: it has a limit of background requests (12 by default), and since
+ * Linux 5.18 read-ahead advice beyond it is dropped (fuse_readahead: "congested").  Reads are never dropped. */
 static void file_fetch_piece(struct zf_source *s, uint64_t off, uint64_t n)
 {
     struct file *f = (struct file *)s;
@@ -423,8 +422,8 @@ static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soo
     } else if (how != ZF_SOON_NOW) {
         want_later(s, off, n, how == ZF_SOON_ALL ? file_fetch : file_lead);
     } else if (pace_is_slow(&f->pool->pace)) {
-        /* Another thread would be later than the first read.  What comes is proven as every read is: it lies in the page
-         * cache, and who reads it there looks at the file. */
+        /* In this thread, because another one would start after the first read.  The bytes only enter the page cache;
+         * the read that takes them from there checks the file as always. */
         file_fetch(s, off, n);
     }
 }
@@ -492,8 +491,8 @@ bool file_is(const struct zf_source *s)
     return s->ops == &file_ops;
 }
 
-/* A fresh file is looked at again until its tick is over: who reads from then on reads what the last
- * look saw, or ctime moves. */
+/* Re-reads the attributes of a file changed just now until the clock tick of its ctime is over: a
+ * later write then changes ctime. */
 static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, struct zf_err *err)
 {
     const struct timespec ms = {.tv_nsec = 1000000};
@@ -507,7 +506,7 @@ static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, s
     return true;
 }
 
-/* One that no descriptor is kept on; began: it was looked at after that. */
+/* A file source without an open descriptor; began: a time before `id` was read. */
 static struct file *file_shut(struct pool *pool, const char *path, const char *name,
                               const struct zf_identity *id, struct timespec began,
                               struct zf_err *err)

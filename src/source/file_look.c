@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A look at every file that is held open, and what is kept of files for another process. */
+/* Checks every open file for changes; notes on files for another process. */
 #include <fcntl.h>
 #include <stddef.h>
 
@@ -10,7 +10,7 @@ static struct file *file_of(struct slot *s)
     return (struct file *)(void *)((char *)s - offsetof(struct file, slot));
 }
 
-/* False: its last reference is given up just now. */
+/* False: its last reference is being dropped. */
 static bool file_hold(struct slot *slot)
 {
     atomic_uint *refs = &file_of(slot)->src.refs;
@@ -26,7 +26,7 @@ static void file_look(struct slot *slot)
     struct file *f = file_of(slot);
     struct same_how how = file_how(f);
     struct zf_source *held = &f->src;
-    struct zf_err ignored; /* whoever reads it hears of it */
+    struct zf_err ignored; /* the next read reports it */
     int fd = slot_look(slot);
 
     how.sync = AT_STATX_DONT_SYNC;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file from inside: for those who read it, and for who looks at all that are open. */
+/* The inside of a file source: for file.c, and for file_look.c, which checks all open files. */
 #ifndef SOURCE_FILE_SELF_H
 #define SOURCE_FILE_SELF_H
 
@@ -14,18 +14,18 @@
 
 struct far;
 
-/* began: the file was looked at after that (CLOCK_REALTIME).  Errors: ZF_E_NOMEM. */
+/* began: a time (CLOCK_REALTIME) before the file's attributes were read.  Errors: ZF_E_NOMEM. */
 struct far *far_new(const struct zf_identity *id, struct timespec began,
                     struct zf_err *err) ZF_CHECKED;
 void far_free(struct far *f); /* NULL is fine */
 
-/* Its path was looked at just now. */
+/* The path was checked just now. */
 void far_looked(struct far *f);
-/* It was opened again by its path. */
+/* The file was reopened by its path. */
 void far_reopened(struct far *f, const struct same *s);
 
-/* Looks at the path where the last look was a second ago; whoever comes meanwhile waits for the answer.  how: as for
- * same_check.  Errors: of that; ZF_E_STALE it is gone. */
+/* Checks the path if the last check is a second old; other threads wait for the result.  how: as for same_check.
+ * Errors: those of same_check; ZF_E_STALE the file is gone. */
 struct far_path {
     struct pool *pool;
     const char *path;
@@ -33,25 +33,25 @@ struct far_path {
 bool far_look(struct far *f, struct far_path at, struct same *s, struct same_how how,
               struct zf_err *err) ZF_CHECKED;
 
-/* p[n] was read at off. */
+/* Records that p[n] was read at off. */
 void far_saw(struct far *f, const void *p, size_t n, uint64_t off);
-/* Compares what was read before, where times could not tell of a change.  Errors: ZF_E_STALE, from then on for ever;
- * ZF_E_IO. */
+/* Compares the recorded reads with the file, where timestamps could have missed a change.  Errors: ZF_E_STALE, from
+ * then on for ever; ZF_E_IO. */
 bool far_prove(struct far *f, int fd, struct same *s, struct zf_err *err) ZF_CHECKED;
 
-/* Writes a note of the bytes read so far, for another process … */
+/* Writes the hashes of the bytes read so far, for another process … */
 void far_note(struct far *f, struct zf_out *out);
-/* … that compares it before its first read.  Errors: ZF_E_FORMAT no such note of a file of `size` bytes. */
+/* … which compares them before its first read.  Errors: ZF_E_FORMAT not a note on a file of `size` bytes. */
 bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err *err) ZF_CHECKED;
 
 struct lead {
-    uint64_t next; /* all below was read for, back to where it began; 0: nothing was */
+    uint64_t next; /* read-ahead has been triggered up to this offset; 0: not at all */
 };
 
-/* Bytes [off, off + n) of the file will be read soon.  Waits for storage.  Only one thread at a time for one file. */
+/* Triggers read-ahead of bytes [off, off + n).  Waits for storage.  Only one thread at a time per file. */
 void lead(int fd, struct lead *l, uint64_t off, uint64_t n);
 
-/* Reads them, up to a whole 16 KiB, into the page cache only. */
+/* Reads bytes [off, off + n), rounded up to 16 KiB, into the page cache only. */
 void lead_read(int fd, uint64_t off, uint64_t n);
 
 struct file {
@@ -61,8 +61,8 @@ struct file {
     char *path; /* relative to the pool's root */
     struct zf_gate *gate;
     struct same same;
-    struct far *far; /* NULL: of a local file system */
-    struct lead led; /* of the one thread that want_later has in here */
+    struct far *far; /* NULL: on a local file system */
+    struct lead led; /* used by want_later's one thread per file */
     atomic_uint_least64_t reads, bytes, errors;
 };
 
@@ -72,7 +72,7 @@ static inline struct same_how file_how(const struct file *f)
         .shared = f->pool->shared, .strict = f->pool->strict, .name = f->src.name};
 }
 
-/* The descriptor of a stale file is no use, and keeps a deleted one on the disk. */
+/* Leaves the slot; closes the descriptor of a stale file, which would keep a deleted file on the disk. */
 static inline void file_leave(struct file *f)
 {
     slot_leave(&f->slot);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No waiter is forgotten: it is counted before its thread looks whether a gate has room, and who
- * leaves a gate gives the room back before looking whether anybody waits.  All of it is in one
- * order (memory_order_seq_cst), so one of the two sees the other. */
+/* No waiter is forgotten: a waiter is counted before its thread checks whether a gate has room, and
+ * a thread that leaves a gate gives the room back before it checks for waiters.  Both use
+ * memory_order_seq_cst, so at least one of the two sees the other. */
 #include <zf/source/gate.h>
 
 #include <stdatomic.h>
@@ -13,22 +13,22 @@
 struct zf_gate {
     atomic_uint refs;
     atomic_uint inside;
-    struct zf_gate_waiter *queue; /* a list; under the lock of all gates, as what follows */
-    struct zf_gate *prev, *next;  /* among those that have a queue */
+    struct zf_gate_waiter *queue; /* a list; this and the following under the lock of all gates */
+    struct zf_gate *prev, *next;  /* in the list of gates with a queue */
 };
 
 static struct {
-    atomic_uint room;   /* reads that may be inside */
-    atomic_uint inside; /* that are */
+    atomic_uint room;   /* reads allowed inside, over all gates */
+    atomic_uint inside; /* reads inside now */
     atomic_uint waiting;
-    pthread_mutex_t lock; /* of all below, and of the queues */
+    pthread_mutex_t lock; /* protects all below, and the queues */
     struct zf_gate *queued;
 } gates = {.room = 64, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local struct {
     bool yields;
-    bool holds;           /* is inside a gate */
-    struct zf_gate *busy; /* where it could not go in; counted */
+    bool holds;           /* this thread is inside a gate */
+    struct zf_gate *busy; /* the gate that refused it; a reference */
     bool (*given_up)(void *ctx);
     void *given_up_ctx;
 } gate_thread;
@@ -78,7 +78,7 @@ void zf_gate_unref(struct zf_gate *g)
         free(g);
 }
 
-/* Is there room for one more where `in` and `all` are inside already? */
+/* Is there room for one more, where `in` are inside this gate and `all` inside any? */
 static bool gate_has_room(unsigned in, unsigned all)
 {
     unsigned room = atomic_load(&gates.room);
@@ -133,7 +133,7 @@ void zf_gate_wait(struct zf_gate_waiter *w)
 {
     struct zf_gate *g = gate_thread.busy;
 
-    gate_thread.busy = NULL; /* its reference is the waiter's now */
+    gate_thread.busy = NULL; /* the waiter owns the reference now */
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&gates.lock);
     w->gate = g;
     if (!g->queue)
@@ -151,7 +151,7 @@ bool zf_gate_forget(struct zf_gate_waiter *w)
     return waited;
 }
 
-/* The lock is held.  The emptiest gate first: one that hangs is full. */
+/* The lock is held.  The gate with the fewest reads inside goes first: a hanging file's gate is full. */
 static struct zf_gate *gate_to_serve(void)
 {
     unsigned all = atomic_load(&gates.inside), least = UINT32_MAX;
@@ -176,7 +176,7 @@ struct zf_gate_waiter *zf_gate_next(void)
     struct zf_gate *g = gate_to_serve();
     struct zf_gate_waiter *w = g ? g->queue : NULL;
     if (w) {
-        /* Equals take turns. */
+        /* Gates with equal numbers take turns. */
         DL_DELETE(gates.queued, g);
         DL_APPEND(gates.queued, g);
         gate_take_out(w);

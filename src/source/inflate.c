@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random access into a raw deflate stream.  At every block boundary passed, the whole state of the
- * decompressor (window included, some 40 KiB) is kept by inflateCopy; any block can then be made
+/* Random access into a raw deflate stream.  At every block boundary, inflateCopy saves the whole
+ * state of the decompressor (with its window, about 40 KiB); any block can then be decompressed
  * again from the state at its start.  Unlike restarting at deflate's own block boundaries, this
- * holds however few of those a stream has. */
+ * does not depend on how many of those a stream has. */
 #include <inttypes.h>
 #include <string.h>
 #include <zlib.h>
@@ -16,7 +16,7 @@
 /* The most that deflate can expand: 258 bytes from 2 bits. */
 #define RATIO_MAX 1032
 
-/* A decompressor at a block's first byte.  Never moved: zlib keeps its address. */
+/* A decompressor at a block's first byte.  Must not be moved: zlib keeps its address. */
 struct point {
     z_stream z;
     uint64_t in; /* offset in the parent of the next input byte */
@@ -25,9 +25,10 @@ struct point {
 struct inflater {
     struct blocks b;
     uint32_t crc_want;
-    _Atomic uint64_t frontier; /* blocks before this one were made once: their points are known */
-    atomic_bool bad;           /* the CRC is wrong: nothing can be trusted any more */
-    /* Under the lock, as moving the frontier. */
+    _Atomic uint64_t
+        frontier;    /* blocks before this one were decompressed once: their points exist */
+    atomic_bool bad; /* the CRC is wrong: every read fails from then on */
+    /* Under the lock, which moving the frontier takes, too. */
     uint32_t crc;         /* of all blocks before the frontier */
     struct point **point; /* [count]; each written once, before the frontier passes */
 };
@@ -61,7 +62,7 @@ static struct point *inflate_point_new(struct zf_err *err)
     return p;
 }
 
-/* Only points without pending input are copied. */
+/* `from` has no pending input. */
 static struct point *inflate_point_copy(struct point *from, struct zf_err *err)
 {
     struct point *p = calloc(1, sizeof *p);
@@ -74,7 +75,7 @@ static struct point *inflate_point_copy(struct point *from, struct zf_err *err)
     return p;
 }
 
-/* More input, if there is any: even without, output may be left inside. */
+/* Reads more input.  None left is no error here: zlib may still hold output. */
 static bool inflate_feed(struct inflater *f, struct point *p, uint8_t *input, struct zf_err *err)
 {
     uint64_t left = f->b.parent->size - p->in;
@@ -107,7 +108,7 @@ static bool inflate_run(struct inflater *f, struct point *p, uint8_t *input, int
     return rc == Z_OK || rc == Z_STREAM_END || inflate_bad_stream(p, "is damaged", err);
 }
 
-/* The stream must end exactly where its bytes do. */
+/* Checks that the stream ends exactly at the last compressed byte. */
 static bool inflate_at_end(struct inflater *f, struct point *p, uint8_t *input, int rc,
                            struct zf_err *err)
 {
@@ -125,7 +126,7 @@ static bool inflate_at_end(struct inflater *f, struct point *p, uint8_t *input, 
            inflate_bad_stream(p, "ends too early", err);
 }
 
-/* Makes block k from the point at its start, which moves to its end. */
+/* Decompresses block k from the point at its start; the point moves to its end. */
 static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t k,
                                   struct zf_err *err)
 {
@@ -146,7 +147,7 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
         return zf_null(inflate_bad_stream(p, "inflates to fewer bytes than announced", err));
     if (last && !inflate_at_end(f, p, input, rc, err))
         return NULL;
-    /* Read-ahead input is read again from there. */
+    /* Input that was read too far is read again from here. */
     p->in -= p->z.avail_in;
     p->z.avail_in = 0;
     p->z.next_in = NULL;
@@ -161,8 +162,8 @@ static struct block *inflate_bad_crc(const struct inflater *f, struct zf_err *er
                            f->crc_want));
 }
 
-/* Makes the frontier's block, leaves a point behind it and checks the CRC after the last.  The lock
- * is held.  A failure leaves everything as it was, so the same read fails the same way again. */
+/* Decompresses the frontier's block, saves a point after it and checks the CRC after the last.  The
+ * lock is held.  A failure changes nothing, so the same read fails in the same way again. */
 static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_err *err)
 {
     zf_auto(point) struct point *p =
@@ -184,7 +185,7 @@ static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_e
     return zf_give(block);
 }
 
-/* A block that was made before, from a copy of its point: any number of threads at once. */
+/* Decompresses a block before the frontier, from a copy of its point; any number of threads at once. */
 static struct block *inflate_again(struct inflater *f, uint64_t k, struct zf_err *err)
 {
     zf_auto(point) struct point *p =
@@ -215,7 +216,8 @@ static struct block *inflate_load(struct blocks *b, uint64_t k, struct zf_err *e
     return passed ? inflate_again(f, k, err) : block;
 }
 
-/* Before any block that is kept: one may have been put back while the CRC was found wrong. */
+/* Checked before cached blocks are used: another thread may have cached one while the CRC was found
+ * wrong. */
 static bool inflate_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
                           struct zf_err *err)
 {
@@ -275,7 +277,7 @@ static const struct zf_source_ops inflate_ops = {
 struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32_t crc,
                                  const struct zf_limits *lim, struct zf_err *err)
 {
-    /* Before any memory is taken for it. */
+    /* Checked before memory is allocated. */
     if (size / RATIO_MAX > parent->size) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "%" PRIu64 " compressed bytes cannot inflate to %" PRIu64, parent->size,

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the kernel reading ahead in a file, farther than it would by itself.
+/* Makes the kernel read ahead farther in a file than it does by itself.
  *
- * It asks a disk for the next stretch (8 MiB, or whatever read_ahead_kb says) when a reader comes by the first page of
- * the last one.  By then the disk has that, and idles.  And at a place where no reader was before it begins with small
- * reads.  So somebody reads a little, far enough ahead of the reader, just as one that goes on there would: the stretches are
- * begun sooner, and in the same large folios, which no advice (POSIX_FADV_WILLNEED) brings. */
+ * The kernel requests the next window (8 MiB, or read_ahead_kb) when a reader reaches the first page of the last
+ * one.  By then the disk has delivered that, and idles.  And at a new position it starts with small reads.  So
+ * another thread reads a byte here and there, far enough ahead of the reader: the windows are requested earlier, and in
+ * large folios, which POSIX_FADV_WILLNEED does not use. */
 #include "file_self.h"
 
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* How a reader begins: with reads so large, until the kernel's stretches are.  Their bytes are dropped. */
+/* The start: reads of this size, until the kernel's window is large.  Their bytes are discarded. */
 #define START_READ (1u << 20)
 #define START_BYTES (2u << 20)
 #define DROP_BYTES (16u << 10) /* on a stack, which musl gives a thread 128 KiB of */
-/* After that a byte at such distances is enough: the page at which the kernel goes on (PG_readahead) is the first of the
- * last stretch, and stretches are 128 KiB, or that doubled several times, from where the first of them began
+/* After that, one byte every STEP is enough: the page that triggers the next window (PG_readahead) is the first of the
+ * last window, and windows are 128 KiB, or that doubled several times, from the start of the first one
  * (page_cache_ra_order, page_cache_async_ra, Linux 6.18). */
 #define STEP (128u << 10)
-/* A reader that leaves out so much, or comes back so far, is the same one. */
+/* A reader that skips up to GAP, or jumps back by up to BACK, counts as the same one. */
 #define GAP (1u << 20)
 #define BACK (32u << 20)
 

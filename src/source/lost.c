@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a degraded checkpoint that are not there.  A source of them may have a sound beginning,
- * which comes from the file that was cut short, at the same offsets; what follows fails with a
- * sentence, or reads as one element's NaN over and over. */
+/* Lost bytes of a degraded checkpoint.  Such a source may start with intact bytes, which come from
+ * the truncated file at the same offsets; reads of the rest fail with a message, or give NaN. */
 #include <zf/source/source.h>
 
 #include <string.h>
@@ -9,7 +8,7 @@
 struct lost {
     struct zf_source src;
     struct zf_source *parent; /* NULL when cut is 0 */
-    uint64_t cut;             /* the first lost byte, where an element begins */
+    uint64_t cut;             /* offset of the first lost byte, the start of an element */
     struct zf_fill fill;
     bool unshaped;
     char *file;
@@ -39,7 +38,7 @@ static bool lost_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
-/* Bytes in front of the cut are in the parent; the rest has no place. */
+/* Bytes before the cut are in the parent; the rest is nowhere. */
 static bool lost_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     const struct lost *l = (const struct lost *)s;

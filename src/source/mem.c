@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are in memory already. */
+/* A source of bytes in memory. */
 #include <zf/source/recipe.h>
 
 #include <string.h>

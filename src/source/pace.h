@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a place takes to answer.  Names that are looked up and files that are opened are timed: where answers take
- * milliseconds one after the other, a server is asked, and many things are asked for at once. */
+/* Tells slow storage from fast.  Lookups and opens are timed: several answers in a row that take milliseconds mean a
+ * server, from which many things are then requested at once. */
 #ifndef SOURCE_PACE_H
 #define SOURCE_PACE_H
 
@@ -9,15 +9,15 @@
 
 #include <zf/base/clock.h>
 
-/* Nanoseconds: a disk in the same machine, or the processor that somebody else has, takes less nearly always. */
+/* Nanoseconds: a local disk, or waiting for a busy processor, nearly always takes less. */
 #define PACE_SLOW 2000000
-/* Four slow answers with nothing else between them, or as many more as quick ones are among them. */
+/* Four slow answers in a row are enough; two quick ones cancel a slow one. */
 #define PACE_UP 4
 #define PACE_DOWN 2
 #define PACE_ENOUGH 16
 
 struct pace {
-    atomic_int score; /* PACE_ENOUGH: slow, and stays so */
+    atomic_int score; /* PACE_ENOUGH and more: slow, from then on */
 };
 
 static inline bool pace_is_slow(const struct pace *p)
@@ -25,7 +25,7 @@ static inline bool pace_is_slow(const struct pace *p)
     return atomic_load_explicit(&p->score, memory_order_relaxed) >= PACE_ENOUGH;
 }
 
-/* An answer came, to what was asked at `began` (zf_clock_ns).  Threads may count one too many or too few. */
+/* Counts an answer to a request made at `began` (zf_clock_ns).  Racing threads may lose a count. */
 static inline void pace_note(struct pace *p, int64_t began)
 {
     const bool slow = zf_clock_ns() - began > PACE_SLOW;

@@ -4,8 +4,8 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-/* Those that are not local; all others are.  Numbers that the kernel's headers do not have, or not in every version, are
- * those of statfs(2), of Lustre's own header (2.15) and of stat in coreutils 9.1. */
+/* File systems that are not local; all others are.  Numbers missing from (some versions of) the kernel's headers are
+ * from statfs(2), Lustre's own header (2.15) and stat in coreutils 9.1. */
 static const struct place place_table[] = {
     {.type = 0x65735546 /* FUSE */, .user = true},
     {.type = NFS_SUPER_MAGIC, .lasting = true},
@@ -72,7 +72,7 @@ struct timespec place_clock(void)
 
 bool place_fresh(struct timespec ctime, struct timespec began)
 {
-    /* Files of a server whose clock is a second or more ahead are not waited for. */
+    /* A ctime a second or more ahead, by another machine's clock, is not waited for. */
     return ctime.tv_sec == began.tv_sec
                ? ctime.tv_nsec >= began.tv_nsec
                : ctime.tv_sec == began.tv_sec + 1 && ctime.tv_nsec < began.tv_nsec;
@@ -83,7 +83,7 @@ static int64_t place_ns(const struct timespec *t)
     return t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
 }
 
-/* Nanoseconds; the second for clocks of two machines that ask the same servers of time. */
+/* Nanoseconds; FAR allows for the difference of two machines' clocks under NTP. */
 #define PLACE_TICK 20000000
 #define PLACE_FAR_TICK 200000000
 #define PLACE_SECONDS 2000000000
@@ -94,7 +94,7 @@ static bool place_racy_time(const struct timespec *t, const struct timespec *whe
 {
     const int64_t before = t->tv_nsec ? tick : PLACE_SECONDS;
 
-    /* Far apart, nanoseconds would not fit. */
+    /* Nanoseconds of times far apart would overflow. */
     if (t->tv_sec < when->tv_sec - PLACE_DAY)
         return false;
     return t->tv_sec > when->tv_sec + PLACE_DAY || place_ns(t) >= place_ns(when) - before;

@@ -14,19 +14,19 @@
 #include "beneath.h"
 #include "statx.h"
 
-/* Of the descriptors that the process may have: for the mount, directories, sockets. */
+/* Descriptors left for the mount, directories and sockets. */
 #define POOL_RESERVE 128u
-/* As many shards as any save was seen to have; each descriptor costs the kernel about 1 KiB. */
+/* More shards than any known save has; each descriptor costs the kernel about 1 KiB. */
 #define POOL_MOST 65536u
 
-/* All that there are. */
+/* The list of all pools. */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools;
-/* Descriptors in all of them: the saves of a run are stores of their own, and share what the process may have. */
+/* Descriptors in all pools: each save of a run has its own pool, and all share the process's limit. */
 static atomic_size_t pools_open;
 
-/* How many descriptors a pool, and all together, may keep where nobody said it.  That something else takes some
- * is found out when there are no more (pools_relieve). */
+/* The default for the number of descriptors that one pool, and all together, may keep.  That other parts of the process
+ * take more than the reserve shows when there are none left (pools_relieve). */
 static uint64_t pool_may_have(void)
 {
     struct rlimit r;
@@ -118,7 +118,7 @@ void slot_leave(struct slot *s)
     atomic_fetch_sub_explicit(&s->users, 1, memory_order_release);
 }
 
-/* Takes ring[at] out; the last one moves into its place. */
+/* Takes out ring[at]; the last one moves there. */
 static void pool_unlink_slot(struct pool *p, size_t at)
 {
     p->ring.at[at] = p->ring.at[--p->ring.n];
@@ -146,8 +146,8 @@ static int64_t pool_now(void)
     return zf_clock_ns() / 1000000000;
 }
 
-/* Whether descriptors are free again is found out by taking more of them, which at worst fails once
- * a second and is put right by relieve. */
+/* Raises the limit again, once a second: the only way to learn that descriptors are free again is to
+ * open more of them.  A failure lowers it again (pool_relieve). */
 static void pool_recover(struct pool *p)
 {
     const int64_t now = p->limit < p->most && p->ring.n >= p->limit ? pool_now() : p->tried;
@@ -158,7 +158,7 @@ static void pool_recover(struct pool *p)
     }
 }
 
-/* One that is being freed is passed over; which is first, or next, NULL: none. */
+/* A reference to the pool after p, or the first one; skips pools that are being freed.  NULL: none. */
 static struct pool *pool_after(const struct pool *p)
 {
     struct pool *next;
@@ -175,7 +175,7 @@ static struct pool *pool_after(const struct pool *p)
     return next;
 }
 
-/* The clock: who was used since the last round gets one more round. */
+/* One step of the clock algorithm: a slot used since the last round gets one more round. */
 static void pool_turn(struct pool *p)
 {
     p->hand = p->hand + 1 < p->ring.n ? p->hand + 1 : 0;
@@ -192,7 +192,7 @@ static void pool_make_room(struct pool *p)
         pool_turn(p);
 }
 
-/* All pools together keep no more than one may. */
+/* Closes descriptors until all pools together keep at most `most`. */
 static void pools_trim(uint64_t most)
 {
     for (struct pool *p = pool_after(NULL), *next; p; p = next) {
@@ -208,7 +208,7 @@ static void pools_trim(uint64_t most)
     }
 }
 
-/* Gives back some descriptors; false when there are none to give. */
+/* Closes some descriptors; false: none could be closed. */
 static bool pool_relieve(struct pool *p)
 {
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&p->lock);
@@ -219,7 +219,7 @@ static bool pool_relieve(struct pool *p)
     return p->ring.n < before;
 }
 
-/* The same of this pool or, where it has none, of all. */
+/* Closes descriptors of this pool or, if it has none, of all others. */
 static bool pools_relieve(struct pool *mine)
 {
     bool less = pool_relieve(mine);
@@ -243,7 +243,7 @@ bool pool_is_away(int why)
            why == ESHUTDOWN || why == EHOSTDOWN;
 }
 
-/* The directory below a mount point with nothing mounted on it is not the one that was opened. */
+/* Is the same type of file system mounted there?  Without one, the path gives the bare mount point. */
 static bool pool_is_such(const void *ctx, int fd)
 {
     const struct pool *p = ctx;
@@ -298,7 +298,7 @@ static bool pool_is_link(int fd)
            !(x.stx_mask & STATX_TYPE) || S_ISLNK(x.stx_mode);
 }
 
-/* The name alone, which is asked for where the kernel's time for it is over; the answer has the attributes. */
+/* Looks up the name alone if the kernel's entry for it has expired; the answer includes the attributes. */
 static int pool_open_name(struct pool *p, int dir, const char *name, int *sync_out)
 {
     int fd = beneath_cached(dir, name, O_PATH | O_NOFOLLOW, p->reach.xdev);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links are followed as long as they stay below the root.  A Hugging Face cache keeps a repository as
  *     models--org--name/snapshots/<revision>/<file> -> ../../blobs/<hash>
- * so the files of a snapshot are links that leave it: below is then what is below models--org--name.
+ * so the files of a snapshot are links out of it: for a snapshot, all of models--org--name is allowed.
  * Source: huggingface_hub, file_download.py, _create_symlink (relative, or absolute across
  * volumes). */
 #include "pool.h"
@@ -18,7 +18,7 @@
 
 #include "beneath.h"
 
-/* The length of C in "C/snapshots[/<revision>…]", the last such place; 0 when there is none. */
+/* The length of C in "C/snapshots[/<revision>…]" (the last "snapshots" counts); 0: there is none. */
 static size_t reach_cache_len(const char *abs)
 {
     static const char mark[] = "/snapshots";
@@ -32,7 +32,7 @@ static size_t reach_cache_len(const char *abs)
     return n;
 }
 
-/* Holds C open when C/blobs is there. */
+/* Opens C if C/blobs exists. */
 static void reach_find_cache(struct reach *r)
 {
     r->n_cache = reach_cache_len(r->abs);
@@ -66,7 +66,7 @@ bool reach_init(struct reach *r, const char *abs, struct zf_err *err)
     return true;
 }
 
-/* Whoever uses the number meanwhile has the old one or the new one. */
+/* Replaces the file behind fd; dup3(2) is atomic, so threads that use fd meanwhile get the old or the new one. */
 static bool reach_replace(int fd, int by)
 {
     return fd < 0 || dup3(by, fd, O_CLOEXEC) >= 0;
@@ -91,7 +91,7 @@ void reach_fini(struct reach *r)
     *r = (struct reach){.root = -1, .cache = -1};
 }
 
-/* Links may lead anywhere below this, and absolute ones are known by its path. */
+/* Links may lead anywhere below this directory; `abs` recognizes absolute links that do. */
 struct reach_base {
     int dir;
     const char *abs;
@@ -99,9 +99,9 @@ struct reach_base {
     bool xdev;
 };
 
-#define REACH_LINKS 40 /* as the kernel */
+#define REACH_LINKS 40 /* the kernel's limit */
 
-/* Puts `text`, that of the link at path[0, n), in the place of the link. */
+/* Replaces the link at path[0, n) by its target `text`. */
 static bool reach_put_link(const struct reach_base *b, char path[PATH_MAX], size_t n,
                            const char *text)
 {
@@ -128,8 +128,8 @@ static bool reach_put_link(const struct reach_base *b, char path[PATH_MAX], size
     return true;
 }
 
-/* The text of the first link on the way, whose part of the path ends at *n; "" = there is none.  A link at the end
- * counts only when `last`. */
+/* Reads the target of the first symbolic link on the path, which ends at path[*n]; "" = there is none.  A link at the
+ * end of the path counts only when `last`. */
 static bool reach_first_link(const struct reach_base *b, const char *path, bool last, size_t *n,
                              char text[PATH_MAX])
 {
@@ -153,8 +153,8 @@ static bool reach_first_link(const struct reach_base *b, const char *path, bool 
     return true;
 }
 
-/* The kernel takes every absolute link for one that leaves: one that does not is replaced by what it means, and what
- * is opened in the end is proved beneath once more, whatever was swapped meanwhile. */
+/* RESOLVE_BENEATH refuses every absolute link.  Those that stay beneath are replaced by their targets; the final path is
+ * opened by beneath_open again, so a link that is swapped meanwhile cannot lead out. */
 static int reach_open_inside(const struct reach_base *b, char path[PATH_MAX], int flags)
 {
     char text[PATH_MAX];
@@ -204,7 +204,7 @@ int reach_open(const struct reach *r, const char *path, int flags)
     return beneath_leave(r->root, path, flags);
 }
 
-/* Is a mount point on the way, before any link? */
+/* Does the path cross a mount point before any link? */
 static bool reach_crosses(const struct reach *r, const char *path)
 {
     const struct reach_base b = {.dir = r->root};

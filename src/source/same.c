@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After each read an fstat(2) proves that the file is still the one that was mounted: the same device, inode, size,
- * mtime and ctime, or what lasts of these (place.h).  A write moves ctime before it moves a byte, and nothing can put ctime back, so bytes that were
- * read while it held are the old ones.
+ * mtime and ctime, or the stable ones of these (place.h).  A write changes ctime before it changes a byte, and ctime
+ * cannot be set back, so bytes read while it was unchanged are the old ones.
  *
- * A file that was deleted, or replaced by a rename, keeps its bytes, but losing its last name moves ctime just as a
- * write does whose mtime was put back, and afterwards nobody can know which of the two it was, or whether it was
- * both.  So it is stale like any other.  And a file that was once seen changed stays stale, whatever it looks like
- * later: what was put back is not known to be what was there.
+ * A file that was deleted, or replaced by a rename, keeps its bytes, but losing its last link changes ctime just as a
+ * write does whose mtime was set back, and afterwards the two cannot be told apart.  So such a file is stale, too.  And
+ * a file that was seen changed once stays stale, whatever its attributes are later: they do not prove that the old bytes
+ * are back.
  *
- * chmod(2), chown(2) and link(2) move ctime as well, and are daily: backups of hard links, `chmod -R a+rX`.  Where
- * mode, owner or the number of links changed and size, mtime and inode did not, that is the reason.  A write whose
- * mtime was put back AND one of these between two looks cannot be told from the latter alone (a change cookie would,
- * but statx(2) shows none to programs): -o changed=strict is for those who fear it.  The new ctime is what is
- * expected from then on, so that a write afterwards is found as before. */
+ * chmod(2), chown(2) and link(2) change ctime as well, and are common: backups by hard links, `chmod -R a+rX`.  If
+ * mode, owner or the number of links changed, and size, mtime and inode did not, these are taken as the reason.  A write
+ * whose mtime was set back AND one of these between two checks looks the same (a change cookie would tell, but statx(2)
+ * does not show it): -o changed=strict excludes that.  The new ctime is expected from then on, so that a later write is
+ * found as before. */
 #include "same.h"
 
 #include <errno.h>
@@ -28,9 +28,9 @@
 #include "place.h"
 #include "statx.h"
 
-/* Held for a few comparisons, never for a system call: one file that hangs must not hold others. */
+/* Held for a few comparisons, never during a system call: a hanging file must not block others. */
 static pthread_mutex_t same_lock = PTHREAD_MUTEX_INITIALIZER;
-static size_t same_n_moved; /* not told yet */
+static size_t same_n_moved; /* accepted changes not reported yet */
 static char same_first[384];
 
 static uint64_t same_ns(const struct timespec *t)
@@ -47,7 +47,7 @@ void same_init(struct same *s, const struct zf_identity *id)
     atomic_init(&s->stale, false);
 }
 
-/* All but ctime.  `size` comes first: a shorter file is reported with by how much. */
+/* Compares all but ctime.  Size comes before mtime: the message says by how much a file shrank or grew. */
 static bool same_compare(const struct zf_identity *id, const struct zf_identity *now,
                          struct zf_err *err)
 {
@@ -83,14 +83,14 @@ size_t same_moved(char *first, size_t n)
     return moved;
 }
 
-/* Other users' access to a mount must not outlive their right to the file. */
+/* Did the change take a right to read the file from someone?  Access through the mount must not outlive it. */
 static bool same_closed(const struct zf_identity_meta *was, const struct zf_identity_meta *now)
 {
     return was->uid != now->uid || was->gid != now->gid || (was->mode & ~now->mode & 0444) != 0;
 }
 
-/* ctime is another than expected: is one of those changes the reason?  *again_out: another thread has accepted one
- * since `moved` was read, so that `now` may be older than what is expected. */
+/* ctime differs from the expected one: is a change of mode, owner or links the reason?  *again_out: another thread
+ * accepted one since `moved` was read, so that `now` may be older than the expectation. */
 static bool same_accept(struct same *s, const struct zf_identity *now, unsigned moved,
                         const struct same_how *how, bool *again_out)
 {
@@ -108,7 +108,7 @@ static bool same_accept(struct same *s, const struct zf_identity *now, unsigned 
     return explained;
 }
 
-/* All but the time of the last read: after one the kernel has to ask a FUSE file system for it. */
+/* Without atime, for which the kernel would have to ask a FUSE file system after each read. */
 #define SAME_MASK (STATX_BASIC_STATS & ~(STATX_ATIME | STATX_BLOCKS))
 
 bool same_stat(int fd, const char *name, int flags, struct stat *st)
@@ -136,7 +136,7 @@ static bool same_ask(int fd, int sync, bool far, struct stat *st)
     return sync || far ? same_stat(fd, "", AT_EMPTY_PATH | sync, st) : fstat(fd, st) == 0;
 }
 
-/* *again_out: to be asked once more. */
+/* One comparison.  *again_out: to be repeated. */
 static bool same_look(struct same *s, int fd, const struct same_how *how, bool *again_out,
                       struct zf_err *err)
 {
@@ -179,7 +179,7 @@ bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_er
     while (again)
         ok = same_look(s, fd, how, &again, err);
     if (!ok) {
-        /* Of one that cannot be asked nothing is known. */
+        /* A failed system call says nothing about the file. */
         if (err->sys == 0)
             atomic_store_explicit(&s->stale, true, memory_order_relaxed);
         return false;

@@ -9,27 +9,27 @@
 
 #include <zf/source/source.h>
 
-/* The expected identity of a file.  `ctime` and `meta` move on when a change is one that touches no byte. */
+/* The expected identity of a file.  `ctime` and `meta` are updated by changes that touch no byte. */
 struct same {
-    struct zf_identity id;        /* when it was first looked at */
-    atomic_uint_least64_t ctime;  /* as now expected, ns modulo 2^64 */
-    struct zf_identity_meta meta; /* the same; under the lock of same.c */
-    atomic_uint moved;            /* how often the two did */
-    atomic_bool stale;            /* it was seen changed once */
+    struct zf_identity id;        /* when the file was opened first */
+    atomic_uint_least64_t ctime;  /* expected now, ns modulo 2^64 */
+    struct zf_identity_meta meta; /* expected now; under the lock of same.c */
+    atomic_uint moved;            /* number of updates of these two */
+    atomic_bool stale;            /* a change was seen */
 };
 
-/* As fstatat(2), with the flags of statx(2), but for the time of the last read, and blocks: after a read the kernel has to
- * ask a server in user space for the former anew (fuse_invalidate_atime, Linux 5.10 to 6.18). */
+/* As fstatat(2), with the flags of statx(2), but without atime and blocks: after each read the kernel would have to ask
+ * a FUSE server for atime again (fuse_invalidate_atime, Linux 5.10 to 6.18). */
 bool same_stat(int fd, const char *name, int flags, struct stat *st);
 
 void same_init(struct same *s, const struct zf_identity *id);
 
-/* Looks at the descriptor (O_PATH does), the way statx(2) has it (0, or AT_STATX_DONT_SYNC: as far as the kernel knows
- * by itself, which never waits for a server).  strict: any change counts; shared: one of owner
- * counts, and of mode when it takes a right to read away; else a move of ctime together with mode, owner
- * or number of links, all else being equal, becomes what is expected, and is told by zf_files_look under
- * `name`.
- * Errors: ZF_E_STALE, from then on for ever; ZF_E_IO the file is shorter, or cannot be asked. */
+/* Compares a descriptor's attributes (O_PATH is enough) with the expected ones.  sync: as for statx(2), 0 or
+ * AT_STATX_DONT_SYNC (what the kernel has cached, which never waits for a server).  A change of ctime together with
+ * mode, owner or number of links, all else being equal, is accepted as the new expectation and reported by
+ * zf_files_look under `name`; not with `strict`, and with `shared` not if the owner changed or the mode lost a right to
+ * read.
+ * Errors: ZF_E_STALE, from then on for ever; ZF_E_IO the file is shorter, or its attributes cannot be read. */
 struct same_how {
     int sync;
     bool shared, strict;
@@ -37,10 +37,10 @@ struct same_how {
 };
 bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_err *err) ZF_CHECKED;
 
-/* The file is known to be another one: as if a look had found that.  Returns false. */
+/* Marks the file as stale, for a change found by other means.  Returns false. */
 bool same_refuse(struct same *s, const char *why, struct zf_err *err);
 
-/* How many files had such a change since the last call; `first` gets the name of one. */
+/* The number of accepted changes since the last call; `first` gets the name of one of the files. */
 size_t same_moved(char *first, size_t n);
 
 #endif
