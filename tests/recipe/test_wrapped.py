@@ -18,21 +18,21 @@ from torchfile import Tensor, save  # noqa: E402 pylint: disable=wrong-import-po
 LLAMA = ["model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", *(f"model.layers.{i}.{n}.weight" for i in range(2) for n in ("mlp.up_proj", "input_layernorm"))]
 GPT2 = ["transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight", "transformer.h.0.attn.c_attn.weight", "lm_head.weight"]
 NEOX = ["gpt_neox.embed_in.weight", "gpt_neox.layers.0.attention.dense.weight", "embed_out.weight"]
-CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 3, "vocab_size": 4, "num_hidden_layers": 2, "tie_word_embeddings": False}
+CONFIG = {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_size": 3, "vocab_size": 4, "num_hidden_layers": 2, "tie_word_embeddings": False}
 INSIDE = ("", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "_fsdp_wrapped_module._checkpoint_wrapped_module.")
 IN_FRONT = ("module.", "module.module.", "model.", "model.module.", "module.model.", "app.model.", "app.", "app.model.model.", "state_dict.", "state_dict.model.", "state.model.",
             "state.model.model.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.", "_forward_module.model.", "_orig_mod.module.", "module._orig_mod.", "model._orig_mod.")
 
 
 def names_in_front_and_inside_are_taken_off():
-    for names, kind, architecture in ((LLAMA, "llama", "LlamaForCausalLM"), (GPT2, "gpt2", "GPT2LMHeadModel"), (NEOX, "gpt_neox", "GPTNeoXForCausalLM")):
+    for names, kind, architecture in ((LLAMA, "gemma", "GemmaForCausalLM"), (GPT2, "gpt2", "GPT2LMHeadModel"), (NEOX, "gpt_neox", "GPTNeoXForCausalLM")):
         for k, front in enumerate((*IN_FRONT, *IN_FRONT[:5])):
             m, inside = Numbers(), INSIDE[k % len(INSIDE)]
             for n in names if k < len(IN_FRONT) else [n for n in names if n.split(".")[0] not in ("lm_head", "embed_out")]:  # a tied head is not there
                 m.put(front + n.replace(".0.", ".0." + inside), [4, 3], n)
             with Save() as c:
                 c.safetensors("save/model.safetensors", m.save)
-                c.file("save/config.json", {**CONFIG, "model_type": kind, "architectures": [architecture]})
+                c.file("save/config.json", {**CONFIG, "model_type": kind, "architectures": [architecture], "num_hidden_layers": 2 if names is LLAMA else 1})
                 c.holds(m, architecture)
 
 
@@ -43,12 +43,13 @@ def settings_that_contradict_a_wrapped_model_are_refused():
             m.put("module." + n, [4, 3], n)
         for same, change, part in ((False, {}, None), (False, {"tie_word_embeddings": True}, "the tensors differ"), (True, {"tie_word_embeddings": True}, None),
                                    (False, {"vocab_size": 5}, "4 and 5"), (False, {"hidden_size": 5}, "3 and 5"), (False, {"num_hidden_layers": 3}, "2 and 3")):
-            if names is GPT2 and "tie_word_embeddings" not in change:
+            if names is GPT2 and "tie_word_embeddings" not in change and "num_hidden_layers" not in change:
                 continue
+            part = "1 and 3" if names is GPT2 and part == "2 and 3" else part
             want = dict(m.want)
             with Save() as c:
                 c.safetensors("save/model.safetensors", {**m.save, **({"module.lm_head.weight": m.save["module." + embedding]} if same else {})})
-                c.file("save/config.json", {**CONFIG, **change})
+                c.file("save/config.json", {**CONFIG, **({"num_hidden_layers": 1} if names is GPT2 else {}), **change})
                 if part:
                     c.told("hf/ is no model of a recipe", part, at="save")
                     continue
@@ -62,6 +63,42 @@ def settings_that_contradict_a_wrapped_model_are_refused():
 
 MPT = {"d_model": 8, "n_heads": 2, "n_layers": 2, "expansion_ratio": 4, "max_seq_len": 64, "vocab_size": 6, "no_bias": True, "norm_type": "low_precision_layernorm", "norm_eps": 1e-4,
        "attn_config": {"alibi": True, "alibi_bias_max": 16, "attn_type": "multihead_attention", "clip_qkv": 6, "qk_ln": False}, "ffn_config": {"ffn_type": "mptmlp"}}
+
+
+DENSE = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "intermediate_size": 6, "tie_word_embeddings": False}
+
+
+def dense(lacks=(), more=()):
+    m = Numbers()
+    shapes = {"self_attn.q_proj": [8, 8], "self_attn.k_proj": [4, 8], "self_attn.v_proj": [4, 8], "self_attn.o_proj": [8, 8], "mlp.gate_proj": [6, 8], "mlp.up_proj": [6, 8],
+              "mlp.down_proj": [8, 6], "input_layernorm": [8], "post_attention_layernorm": [8]}
+    all_of = [("model.embed_tokens.weight", [12, 8]), ("model.norm.weight", [8]), ("lm_head.weight", [12, 8]),
+              *((f"model.layers.{i}.{n}.weight", s) for i in range(2) for n, s in shapes.items()), *((f"model.layers.{i}.{n}", [8]) for i in range(2) for n in more)]
+    for n, s in all_of:
+        if n not in lacks:
+            m.put("module." + n, s, n)
+    return m
+
+
+def what_the_most_used_classes_need_is_there():
+    q, up, head = "self_attn.q_proj.bias", "model.layers.1.mlp.up_proj.weight", "lm_head.weight"
+    qwen = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    for m, change, said in ((dense(), {}, None), (dense(), {"head_dim": 2}, None), (dense(), {"head_dim": None, "num_attention_heads": None}, None), (dense((head,)), {"tie_word_embeddings": True}, None),
+                            (dense(more=(q,)), qwen, None), (dense(more=(q,)), {"attention_bias": True}, None),
+                            (dense(), {"num_attention_heads": 2}, "k_proj and num_key_value_heads * head_dim of config.json: 4 and 8"), (dense(), {"head_dim": 4}, "8 and 16"),
+                            (dense(), {"num_attention_heads": 8, "head_dim": 2}, "8 and 16"), (dense(), {"num_key_value_heads": None}, "4 and 8"), (dense(), {"intermediate_size": 7}, "6 and 7"),
+                            (dense((up,)), {}, "layers with up_proj and num_hidden_layers of config.json: 1 and 2"), (dense((head,)), {}, "there is no head"),
+                            (dense(), qwen, "biases of q_proj"), (dense(more=(q,)), {}, "biases of q_proj"), (dense(), {"attention_bias": True}, "biases of q_proj"),
+                            (dense(), {"mlp_bias": True}, "biases of gate_proj"), (dense(), {"architectures": ["Qwen3ForCausalLM"]}, "norms of queries"),
+                            (dense(more=("self_attn.q_norm.weight",)), {}, "norms of queries")):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("save/config.json", {**DENSE, **change})
+            if said:
+                c.told("hf/ is no model of a recipe", said, at="save")
+            else:
+                assert c.model() == m.want, change
 
 
 def mpt_in_one_file_of_composer():
@@ -180,4 +217,4 @@ def llama_of_meta():
                 assert "fits meta-llama" in said and said.count("it has settings of Meta's own (params.json)") == 4, said
 
 
-main([mpt_in_a_directory_of_composer, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
+main([mpt_in_a_directory_of_composer, what_the_most_used_classes_need_is_there, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
