@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include <zf/base/search.h>
 #include <zf/base/vec.h>
 
 #define TAIL 32u /* elements that may be unsorted */
@@ -109,15 +110,10 @@ static size_t sorted_least(const struct zf_sorted *s, size_t from, size_t end, u
 {
     const size_t words = sorted_words(s);
 
-    while (from < end) {
-        size_t mid = from + (end - from) / 2;
+    size_t i;
 
-        if (s->at[mid * words] < first)
-            from = mid + 1;
-        else
-            end = mid;
-    }
-    return from;
+    ZF_SEARCH(i, end - from, s->at[(from + i) * words] >= first);
+    return from + i;
 }
 
 size_t zf_sorted_find(struct zf_sorted *s, uint64_t first, size_t *at_out)

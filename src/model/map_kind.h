@@ -4,6 +4,7 @@
 #ifndef MODEL_MAP_KIND_H
 #define MODEL_MAP_KIND_H
 
+#include <zf/base/search.h>
 #include <zf/model/map.h>
 
 typedef bool map_each_fn(void *ctx, struct zf_source *s, uint64_t off, uint64_t len);
@@ -26,17 +27,10 @@ struct zf_map {
 /* Which of the sorted `first[n]` (first[0] <= off) is the last one <= off. */
 static inline uint64_t map_search(const uint64_t *first, uint64_t n, uint64_t off)
 {
-    uint64_t lo = 0, hi = n;
+    size_t next;
 
-    while (hi - lo > 1) {
-        uint64_t mid = lo + (hi - lo) / 2;
-
-        if (first[mid] <= off)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    ZF_SEARCH(next, n, first[next] > off);
+    return next ? next - 1 : 0;
 }
 
 /* The ranges of a map inside another one. */

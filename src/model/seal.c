@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/base/search.h>
 
 #include "build_kind.h"
 #include "model_sealed.h"
@@ -126,17 +127,10 @@ static bool seal_is_below(const char *path, const char *dir)
 /* The first set at or behind `path` in the order: the only one that can be it or be below it. */
 static const struct zf_set *seal_next_set(const struct zf_checkpoint *c, const char *path)
 {
-    uint32_t lo = 0, hi = c->n_sets;
+    size_t i;
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (path_order(c->set[mid].path, path) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < c->n_sets ? &c->set[lo] : NULL;
+    ZF_SEARCH(i, c->n_sets, path_order(c->set[i].path, path) >= 0);
+    return i < c->n_sets ? &c->set[i] : NULL;
 }
 
 /* A file can be neither twice nor a directory. */

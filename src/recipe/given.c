@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/base/search.h>
 
 /* Put into names by torch's FSDP, activation checkpointing, torch.compile and Lightning's strategies.
  * Source: torch/distributed/fsdp/_common_utils.py, algorithms/_checkpoint/checkpoint_wrapper.py,
@@ -203,23 +204,19 @@ uint32_t given_number(const struct given *s, uint32_t i)
 
 bool given_begins(const struct given *s, const char *prefix, size_t n)
 {
-    uint32_t lo = 0, hi = s->n;
+    size_t i = 0;
     /* In a set, 10 comes after 2: what begins with 1 is not in one place. */
     const bool apart = !s->at && n > 0 && given_is_digit(prefix[n - 1]);
 
-    while (!apart && lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        const struct zf_tensor *t = s->at ? NULL : &s->set->tensor[mid];
-
-        if (t ? zf_name_cmp(t->name, t->name_len, prefix, n) < 0
-              : strncmp(s->at[mid].name, prefix, n) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; apart && lo < s->n && strncmp(given_name_of(s, lo), prefix, n) != 0; lo++) {
-    }
-    return lo < s->n && strncmp(given_name_of(s, lo), prefix, n) == 0;
+    if (apart)
+        while (i < s->n && strncmp(given_name_of(s, (uint32_t)i), prefix, n) != 0)
+            i++;
+    else if (s->at)
+        ZF_SEARCH(i, s->n, strncmp(s->at[i].name, prefix, n) >= 0);
+    else
+        ZF_SEARCH(i, s->n,
+                  zf_name_cmp(s->set->tensor[i].name, s->set->tensor[i].name_len, prefix, n) >= 0);
+    return i < s->n && strncmp(given_name_of(s, (uint32_t)i), prefix, n) == 0;
 }
 
 const struct zf_tensor *given_tensor(const struct given *s, uint32_t i)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <zf/base/path.h>
+#include <zf/base/search.h>
 #include <zf/codec/json.h>
 
 void index_file_fini(struct index_file *f)
@@ -121,17 +122,10 @@ bool index_file_read(const char *body, uint64_t n, const struct zf_limits *lim,
 /* The first file below `dir`, of n bytes. */
 static size_t index_first(const struct index_file *f, const char *dir, size_t n)
 {
-    size_t lo = 0, hi = n ? f->n : 0;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (index_path_cmp(f->at[mid].path, dir) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    ZF_SEARCH(i, n ? f->n : 0, index_path_cmp(f->at[i].path, dir) >= 0);
+    return i;
 }
 
 bool index_file_list(const struct index_file *f, const char *dir, struct entries *out,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include <zf/base/num.h>
+#include <zf/base/search.h>
 #include <zf/source/gate.h>
 #include <zf/source/want.h>
 
@@ -43,17 +44,10 @@ struct items_part {
 /* The item that byte `off` (< size) belongs to: the last one that starts at or before it. */
 static size_t items_find(const struct items *t, uint64_t off)
 {
-    size_t lo = 0, hi = t->n;
+    size_t next;
 
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (t->item[mid].addr <= off)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    ZF_SEARCH(next, t->n, t->item[next].addr > off);
+    return next ? next - 1 : 0;
 }
 
 static uint64_t item_end(const struct items *t, size_t i)

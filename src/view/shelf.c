@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <zf/base/name.h>
+#include <zf/base/search.h>
 #include <zf/codec/npy.h>
 #include <zf/model/cast.h>
 
@@ -240,21 +241,14 @@ static bool shelf_parse_hash(const char *p, uint64_t *out)
 static bool shelf_find_long(const struct shelf *s, const char *name, size_t stem, uint32_t *i_out)
 {
     uint64_t hash;
-    uint32_t lo = 0, hi = s->of->n_longs;
+    size_t at;
 
     if (stem < 17 || name[stem - 17] != '~' || !shelf_parse_hash(name + stem - 16, &hash))
         return false;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (s->of->longs[mid].hash < hash)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; lo < s->of->n_longs && s->of->longs[lo].hash == hash; lo++) {
-        if (shelf_is_name(s, s->of->longs[lo].tensor, name)) {
-            *i_out = s->of->longs[lo].tensor;
+    ZF_SEARCH(at, s->of->n_longs, s->of->longs[at].hash >= hash);
+    for (; at < s->of->n_longs && s->of->longs[at].hash == hash; at++) {
+        if (shelf_is_name(s, s->of->longs[at].tensor, name)) {
+            *i_out = s->of->longs[at].tensor;
             return true;
         }
     }

@@ -8,6 +8,7 @@
 
 #include <zf/base/bytes.h>
 #include <zf/base/num.h>
+#include <zf/base/search.h>
 
 #include "local.h"
 
@@ -339,17 +340,11 @@ struct zf_zip_member zip_dir_member(const struct zip_dir *d, uint64_t i)
 
 uint32_t zip_dir_find(const struct zip_dir *d, const char *name)
 {
-    uint64_t low = 0, high = d->n;
+    size_t i;
 
-    while (low < high) {
-        const uint64_t mid = low + (high - low) / 2;
-        const int cmp = strcmp(name, d->names.at + d->entry[d->by_name[mid]].name);
-
-        if (cmp == 0)
-            return d->by_name[mid];
-        low = cmp > 0 ? mid + 1 : low;
-        high = cmp < 0 ? mid : high;
-    }
+    ZF_SEARCH(i, d->n, strcmp(d->names.at + d->entry[d->by_name[i]].name, name) >= 0);
+    if (i < d->n && strcmp(d->names.at + d->entry[d->by_name[i]].name, name) == 0)
+        return d->by_name[i];
     return ZIP_DIR_NONE;
 }
 

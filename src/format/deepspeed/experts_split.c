@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
+#include <zf/base/search.h>
 
 /* An expert, by the text in front of its number. */
 struct split_id {
@@ -47,18 +48,12 @@ static void split_sort(struct split_ids *s)
 /* The experts of that prefix: *first of them. */
 static uint32_t split_find(const struct split_ids *s, struct ds_name prefix, uint32_t *first)
 {
-    uint32_t lo = 0, hi = s->n, n = 0;
+    uint32_t n = 0;
+    size_t at;
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (ds_name_cmp(s->id[mid].prefix, prefix) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    *first = lo;
-    while (lo + n < s->n && ds_name_eq(s->id[lo + n].prefix, prefix))
+    ZF_SEARCH(at, s->n, ds_name_cmp(s->id[at].prefix, prefix) >= 0);
+    *first = (uint32_t)at;
+    while (at + n < s->n && ds_name_eq(s->id[at + n].prefix, prefix))
         n++;
     return n;
 }

@@ -10,6 +10,7 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/base/num.h>
+#include <zf/base/search.h>
 
 static void model_take_shape(const struct ds_save *ds, const struct zf_take *x, struct ds_param *p)
 {
@@ -127,21 +128,11 @@ bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err)
 
 const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name name)
 {
-    uint32_t lo = 0, hi = m->n_entries;
+    size_t i;
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const struct ds_entry *e = &m->entry[m->by_name[mid]];
-        int c = ds_name_cmp(e->name, name);
-
-        if (c == 0)
-            return e;
-        if (c < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
+    ZF_SEARCH(i, m->n_entries, ds_name_cmp(m->entry[m->by_name[i]].name, name) >= 0);
+    const struct ds_entry *e = i < m->n_entries ? &m->entry[m->by_name[i]] : NULL;
+    return e && ds_name_eq(e->name, name) ? e : NULL;
 }
 
 /* The parameters that come next in the groups, as far as the groups are few. */

@@ -7,6 +7,7 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/base/num.h>
+#include <zf/base/search.h>
 
 /* One entry of one file. */
 struct join_piece {
@@ -302,16 +303,10 @@ static bool join_add_group(struct st_join *j, const struct join_piece *p, size_t
 static const char *join_lacks(void *ctx, const char *tensor, const char *file)
 {
     const struct st_join *j = ctx;
-    size_t lo = 0, hi = j->n;
+    size_t at;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (strcmp(j->piece[mid].name, tensor) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (lo < j->n && strcmp(j->piece[lo].name, tensor) == 0)
+    ZF_SEARCH(at, j->n, strcmp(j->piece[at].name, tensor) >= 0);
+    if (at < j->n && strcmp(j->piece[at].name, tensor) == 0)
         return NULL;
     for (size_t i = 0; i < j->files->n; i++)
         if (strcmp(j->files->at[i].path, file) == 0)
