@@ -198,7 +198,9 @@ def llama_of_meta():
                                ({"rope_theta": 500000.0}, {}, {"rope_theta": 500000.0, "max_position_embeddings": 8192}),
                                ({"rope_theta": 500000.0, "use_scaled_rope": True}, {}, {"rope_scaling": three, "max_position_embeddings": 131072}),
                                ({}, tied, {"tie_word_embeddings": True}), ({"dim": 32}, {}, "16 and 32"), ({"n_layers": 3}, {}, "2 and 3"), ({"n_kv_heads": None}, {}, "8 and 16"),
-                               ({"n_heads": 8}, {}, "half a head"), ({"norm_eps": None}, {}, "norm_eps")):
+                               ({"n_heads": 8}, {}, "half a head"), ({"norm_eps": None}, {}, "norm_eps"), ({"vocab_size": 24}, {}, {"vocab_size": 24}),
+                               ({"vocab_size": 32}, {}, "24 and 32"), ({"use_scaled_rope": True}, {}, "base of the scaled"), ({"moe_args": {"num_experts": 4}}, {}, "experts, adapters or quantized"),
+                               ({"lora_args": {"rank": 4}}, {}, "experts, adapters or quantized"), ({"quantization_args": {"group_size": 4}}, {}, "experts, adapters or quantized")):
         with Save() as c:
             c.safetensors("save/model.safetensors", {**m.save, **more})
             c.file("save/params.json", {k: v for k, v in {**params, **change}.items() if v is not None})
@@ -215,6 +217,18 @@ def llama_of_meta():
                 assert c.config() == every, c.config()
                 said = " ".join(c.run("recipes", None, at="save").stdout.decode().split())
                 assert "fits meta-llama" in said and said.count("it has settings of Meta's own (params.json)") == 4, said
+
+    side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    for scaled, outside, said in ((True, {}, "config.json does not"), (True, {"rope_scaling": {**three, "factor": 32.0}}, None), (False, {"rope_scaling": three}, "in another way"), (False, {}, None)):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("save/params.json", {**params, "rope_theta": 5e5, "use_scaled_rope": scaled})
+            c.file("side/config.json", {**side, **outside})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            if said:
+                c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
+            else:
+                c.holds(m, "LlamaForCausalLM", *opts, num_attention_heads=4, rms_norm_eps=1e-4, rope_theta=5e5, rope_scaling=outside.get("rope_scaling"))
 
 
 main([mpt_in_a_directory_of_composer, what_the_most_used_classes_need_is_there, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
