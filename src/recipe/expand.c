@@ -23,9 +23,7 @@ static bool expand_wrong(struct plan *p, size_t at, struct zf_err *err)
     if (why.code == ZF_E_NOMEM)
         return false;
     /* Expressions say where they are themselves. */
-    const size_t n = strlen(p->line->of->name);
-    const bool placed = strncmp(why.msg, p->line->of->name, n) == 0 && why.msg[n] == ':';
-    return plan_problem(p, placed ? SIZE_MAX : at, err, "%s", why.msg);
+    return plan_problem(p, why.off != ZF_OFF_NONE ? SIZE_MAX : at, err, "%s", why.msg);
 }
 
 static bool expand_cut(struct plan *p, const struct step *s, struct axes *x, struct zf_err *err)
@@ -295,12 +293,8 @@ static bool expand_one(struct plan *p, uint32_t bits, struct zf_err *err)
         return true;
     p->target.n = n;
     struct zf_err why = *err;
-    if (why.code == ZF_E_FORMAT || why.code == ZF_E_UNSUPPORTED) {
-        const size_t len = strlen(p->line->of->name);
-
-        if (strncmp(why.msg, p->line->of->name, len) != 0 || why.msg[len] != ':')
-            (void)zf_fail(err, why.code, ZF_OFF_NONE, "%.96s: %.200s", zf_out_text(&name), why.msg);
-    }
+    if ((why.code == ZF_E_FORMAT || why.code == ZF_E_UNSUPPORTED) && why.off == ZF_OFF_NONE)
+        (void)zf_fail(err, why.code, ZF_OFF_NONE, "%.96s: %.200s", zf_out_text(&name), why.msg);
     return expand_wrong(p, p->line->origin[0].at, err);
 }
 
