@@ -65,10 +65,10 @@ bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, struct zf_out *
 
 bool zf_composed_note(struct zf_build *b, const char *file, const char *attrs, struct zf_err *err)
 {
-    static const char what[] = "attributes that are not tensors are not shown: ";
-
-    return !attrs || !attrs[0] || zf_build_noted(b, what, attrs) ||
-           zf_build_note_on(b, ZF_NOTE_LEFT_OUT, file, err, "%s: %s%.400s", file, what, attrs);
+    return !attrs || !attrs[0] ||
+           zf_build_note_once(b, attrs, ZF_NOTE_LEFT_OUT, file, err,
+                              "%s: attributes that are not tensors are not shown: %.400s", file,
+                              attrs);
 }
 
 /* ---- joining ---- */

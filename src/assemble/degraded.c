@@ -62,14 +62,14 @@ bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot, 
 
 bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state, struct zf_err *err)
 {
-    char what[160], why[sizeof err->msg];
+    char why[sizeof err->msg];
 
     memcpy(why, err->msg, sizeof why);
     zf_err_clear(err);
-    (void)snprintf(what, sizeof what, "the optimizer state \"%.80s\" is left out", state);
-    return zf_build_noted(b, what, "") ||
-           zf_build_note_on(b, ZF_NOTE_LEFT_OUT, NULL, err,
-                            "%s: \"%.160s\" has what is not a plain tensor: %s", what, file, why);
+    return zf_build_note_once(b, state, ZF_NOTE_LEFT_OUT, NULL, err,
+                              "the optimizer state \"%.80s\" is left out: \"%.160s\" has what "
+                              "is not a plain tensor: %s",
+                              state, file, why);
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)

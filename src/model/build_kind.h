@@ -94,7 +94,12 @@ struct note_form {
     const char *fmt;
     struct note_form *next;
     uint64_t n;
-    uint32_t mark; /* as of a draft */
+    struct note_key *keys;    /* of notes that are made once for each */
+    uint32_t mark, keys_mark; /* as of a draft */
+};
+struct note_key {
+    const char *text;
+    struct note_key *next;
 };
 /* What is listed beside tensors, in the order in which it came.  Texts and maps are in the checkpoint's arena. */
 struct build_lists {

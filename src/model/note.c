@@ -48,21 +48,54 @@ bool build_keep_note(struct zf_build *b, struct zf_note note, struct zf_err *err
     return true;
 }
 
-static bool note_add(struct zf_build *b, struct zf_note note, struct zf_err *err, const char *fmt,
-                     va_list ap)
+static struct note_form *note_form(struct zf_build *b, const char *fmt, struct zf_err *err)
 {
     struct note_form *form = b->rest.note_forms;
-    char text[1024];
 
     while (form && strcmp(form->fmt, fmt) != 0)
         form = form->next;
-    if (!form) {
-        form = zf_arena_get(b->temp, 1, sizeof *form, err);
-        if (!form || !(form->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err)))
-            return false;
-        form->next = b->rest.note_forms;
-        b->rest.note_forms = form;
-    }
+    if (form)
+        return form;
+    form = zf_arena_get(b->temp, 1, sizeof *form, err);
+    if (!form || !(form->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err)))
+        return NULL;
+    form->next = b->rest.note_forms;
+    b->rest.note_forms = form;
+    return form;
+}
+
+/* *new_out: no note of the form was made for the key.  From now on one is. */
+static bool note_key(struct zf_build *b, struct note_form *form, const char *key, bool *new_out,
+                     struct zf_err *err)
+{
+    const struct note_key *at = form->keys;
+
+    while (at && strcmp(at->text, key) != 0)
+        at = at->next;
+    *new_out = !at;
+    if (at || form->n >= NOTES_OF_A_FORM)
+        return true;
+    struct note_key *one = zf_arena_get(b->temp, 1, sizeof *one, err);
+    if (!one || !(one->text = zf_arena_str(b->temp, key, strlen(key), err)) ||
+        !build_save(b, &form->keys, sizeof form->keys, &form->keys_mark, err))
+        return false;
+    one->next = form->keys;
+    form->keys = one;
+    return true;
+}
+
+/* key: NULL = a note each time. */
+static bool note_add(struct zf_build *b, struct zf_note note, const char *key, struct zf_err *err,
+                     const char *fmt, va_list ap)
+{
+    struct note_form *form = note_form(b, fmt, err);
+    bool new = true;
+    char text[1024];
+
+    if (!form || (key && !note_key(b, form, key, &new, err)))
+        return false;
+    if (!new)
+        return true;
     if (!build_save(b, &form->n, sizeof form->n, &form->mark, err))
         return false;
     if (form->n++ >= NOTES_OF_A_FORM)
@@ -76,7 +109,7 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    const bool ok = note_add(b, (struct zf_note){.about = ""}, err, fmt, ap);
+    const bool ok = note_add(b, (struct zf_note){.about = ""}, NULL, err, fmt, ap);
     va_end(ap);
     return ok;
 }
@@ -88,7 +121,19 @@ bool zf_build_note_on(struct zf_build *b, enum zf_note_kind kind, const char *ab
     va_list ap;
 
     va_start(ap, fmt);
-    const bool ok = note_add(b, note, err, fmt, ap);
+    const bool ok = note_add(b, note, NULL, err, fmt, ap);
+    va_end(ap);
+    return ok;
+}
+
+bool zf_build_note_once(struct zf_build *b, const char *key, enum zf_note_kind kind,
+                        const char *about, struct zf_err *err, const char *fmt, ...)
+{
+    const struct zf_note note = {.kind = kind, .about = about ? about : ""};
+    va_list ap;
+
+    va_start(ap, fmt);
+    const bool ok = note_add(b, note, key, err, fmt, ap);
     va_end(ap);
     return ok;
 }

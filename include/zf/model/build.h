@@ -203,6 +203,10 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 bool zf_build_note_on(struct zf_build *b, enum zf_note_kind kind, const char *about,
                       struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6))) ZF_CHECKED;
+/* The same, once for each key (a name, not the sentence's words) of this sentence. */
+bool zf_build_note_once(struct zf_build *b, const char *key, enum zf_note_kind kind,
+                        const char *about, struct zf_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7))) ZF_CHECKED;
 /* Adds a name to an `about` that is being written; beyond a few thousand bytes none, as each is compared with each file. */
 struct zf_out;
 void zf_note_about(struct zf_out *about, const char *name);

@@ -175,12 +175,46 @@ static void a_withdrawn_name_is_free(void **state)
     assert_int_equal(c->set[0].n, 1);
 }
 
+/* One for each key and sentence, also of keys that begin alike; of what was undone nothing is known. */
+static void a_note_once(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_build *b;
+    struct zf_err err;
+
+    (void)state;
+    b = zf_build_new(NULL, &lim, false, &err);
+    assert_non_null(b);
+    for (int i = 0; i < 4; i++) {
+        const char *const key = i % 2 ? "ab" : "a";
+
+        if (i == 2) {
+            assert_ok(zf_build_mark(b, &err), &err);
+            assert_ok(zf_build_note_once(b, "abc", ZF_NOTE_LEFT_OUT, "f", &err, "no %s", "abc"),
+                      &err);
+            zf_build_undo(b);
+        }
+        assert_ok(zf_build_note_once(b, key, ZF_NOTE_LEFT_OUT, "f", &err, "no %s", key), &err);
+    }
+    assert_ok(zf_build_note_once(b, "abc", ZF_NOTE_LEFT_OUT, "f", &err, "no %s", "abc"), &err);
+    assert_ok(zf_build_note_once(b, "a", ZF_NOTE_OTHER, NULL, &err, "not %s either", "a"), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
+    assert_ok(c, &err);
+    const char *const want[] = {"no a", "no ab", "no abc", "not a either"};
+    assert_int_equal(c->n_notes, 4);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(c->note[i].text, want[i]);
+    assert_int_equal(c->note[2].kind, ZF_NOTE_LEFT_OUT);
+    assert_string_equal(c->note[2].about, "f");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(undone_verbs_leave_nothing),
         cmocka_unit_test(a_piece_in_the_place_of_another),
         cmocka_unit_test(a_withdrawn_name_is_free),
+        cmocka_unit_test(a_note_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
