@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -342,18 +343,19 @@ def read(path, names):
 
 
 def archives(path):
-    """[(first, end)] of a file that is an archive, or several one behind the other; [] of another."""
+    """[(first, end)] of a file that is an archive, or several one behind the other; [] of another.  Each is opened by itself: of several
+    of one size, zipfile of Python 3.14 takes the end record of the first for that of the last."""
     with open(path, "rb") as f:
         data = f.read()
-    out, end = [], len(data)
-    try:
-        while end > 0:
-            with zipfile.ZipFile(io.BytesIO(data[:end])) as z:
-                out.append((min(m.header_offset for m in z.infolist()), end))
-            end = out[-1][0]
-    except (zipfile.BadZipFile, ValueError):
-        return []
-    return out
+    out, first = [], 0
+    for mark in re.finditer(b"PK\5\6", data):
+        try:
+            with zipfile.ZipFile(io.BytesIO(data[first:mark.start() + 22])):
+                out.append((first, mark.start() + 22))
+                first = mark.start() + 22
+        except (zipfile.BadZipFile, ValueError):
+            pass
+    return out if first == len(data) else []
 
 
 def members(path):
@@ -361,11 +363,11 @@ def members(path):
     out = []
     with open(path, "rb") as f:
         data = f.read()
-    for _, behind in archives(path):
-        with zipfile.ZipFile(io.BytesIO(data[:behind])) as z:
+    for first, behind in archives(path):
+        with zipfile.ZipFile(io.BytesIO(data[first:behind])) as z:
             for m in z.infolist():
-                name, extra = struct.unpack_from("<HH", data, m.header_offset + 26)
-                at = m.header_offset + 30 + name + extra
+                name, extra = struct.unpack_from("<HH", data, first + m.header_offset + 26)
+                at = first + m.header_offset + 30 + name + extra
                 if m.CRC != 0 and m.compress_size > 0:
                     out.append((at, at + m.compress_size))
     return out
