@@ -8,8 +8,8 @@
 #include <zf/source/gate.h>
 #include <zf/source/want.h>
 
-/* data, by its two low bits: ..10 = not looked for yet, rec_off above them; ...1 = the offset in
- * the file; ..00 = a struct item_made *. */
+/* `data` by its two low bits: ..10 = not located yet, with rec_off above them; ...1 = located, with the
+ * offset in the file above them; ..00 = a struct item_made *. */
 struct item {
     uint64_t addr;
     _Atomic uint64_t data;
@@ -17,7 +17,7 @@ struct item {
 enum { NOT_YET = 2, IN_FILE = 1, TAGS = 3 };
 #define OFF_MAX (UINT64_MAX >> 2)
 
-/* An item that is a source of its own. */
+/* An item whose bytes come from a source of its own (compressed, say). */
 struct item_made {
     struct zf_source *src;
     uint64_t rec_off;
@@ -35,7 +35,7 @@ struct items {
     size_t n, cap;
 };
 
-/* The bytes of one item that a read touches, at their true offset. */
+/* The part of a read that lies in one item, at its offset in `src`. */
 struct items_part {
     struct zf_source *src; /* borrowed */
     uint64_t off, len;
@@ -85,7 +85,7 @@ static bool items_word_make(struct zf_item_at *at, const struct zf_item *it, uin
     return true;
 }
 
-/* Asks where the item is and checks the answer; *word_out as in struct item. */
+/* Locates an item by the callback and checks the answer; *word_out as in struct item. */
 static bool items_locate(struct items *t, const struct zf_item *it, uint64_t *word_out,
                          struct zf_err *err)
 {
@@ -112,7 +112,7 @@ static bool items_locate(struct items *t, const struct zf_item *it, uint64_t *wo
     return true;
 }
 
-/* Inside the gate of the file all the while, so that looking is not begun in vain. */
+/* Enters the file's gate first, so that a read that must wait does so before it starts. */
 static bool items_locate_inside(struct items *t, const struct zf_item *it, uint64_t *word_out,
                                 struct zf_err *err)
 {
@@ -125,7 +125,7 @@ static bool items_locate_inside(struct items *t, const struct zf_item *it, uint6
     return ok;
 }
 
-/* Two threads may look for one item at once; the first answer stays. */
+/* Two threads may locate one item at once; the first result is kept. */
 static bool items_resolve(struct items *t, size_t i, uint64_t *word_out, struct zf_err *err)
 {
     struct item *it = &t->item[i];
@@ -227,7 +227,7 @@ static bool items_trace(struct zf_source *s, struct zf_trace *t)
     struct zf_err err;
     struct items_part p;
 
-    /* A packed stream is followed whole or not at all. */
+    /* A compressed stream must lie in one item as a whole. */
     uint64_t want = t->codec ? t->packed : t->len;
 
     if (t->off >= s->size || !items_part_at(it, t->off, want, &p, &err) ||
@@ -244,8 +244,8 @@ static struct zf_source *items_only(const struct zf_source *s)
     return ((const struct items *)s)->file;
 }
 
-/* Nothing is looked up ahead of need, because that reads.  An item whose place is not known yet lies
- * behind its record's header: where its bytes are, and a little more, is fetched with it. */
+/* Items are not located ahead of need, because that reads.  The bytes of one not located yet follow
+ * its record's header, so a little more than its length is fetched from there. */
 #define WANT_MORE (64u << 10)
 
 static void items_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
@@ -284,7 +284,7 @@ static void items_fini(struct zf_source *s)
     free(t);
 }
 
-/* Of each its length, and its word; one that is a source is to be looked for again. */
+/* Writes each item's length and word; an item with a source of its own is located again later. */
 static bool items_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     struct items *t = (struct items *)s;

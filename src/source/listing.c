@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names in a directory, as a kind of store reports them. */
+/* Directory listings, as a kind of store fills them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "doubts.h"
 
-/* No kernel takes more pieces in one preadv(2). */
+/* The kernel's limit for one preadv(2). */
 #ifdef IOV_MAX
 #define BATCH IOV_MAX
 #else
@@ -76,14 +76,13 @@ void zf_derived_fini(struct zf_source *s)
     free(d);
 }
 
-/* The innermost source that failed has named itself already; only a nameless failure gets
- * our name. */
+/* Adds the name, unless an inner source has put its own into the error. */
 static bool source_named(const struct zf_source *s, struct zf_err *err)
 {
     return err->path[0] ? false : zf_err_in(err, "%s", s->name);
 }
 
-/* The storage failed. */
+/* Names a failed read, and records it for the store. */
 static bool source_failed(const struct zf_source *s, struct zf_err *err)
 {
     (void)source_named(s, err);
@@ -114,7 +113,7 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
     return true;
 }
 
-/* One batch of at most BATCH pieces that lie inside the source. */
+/* Reads one batch of at most BATCH buffers; the range was checked. */
 static bool source_scatter(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                            struct zf_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all stores: names are checked, listings sorted, failed questions remembered (doubts.h).
- * Each file is opened and each directory listed once, by the first who asks; the lock is free
- * meanwhile, and whoever asks for the same one waits. */
+/* The common part of all stores: it checks names, sorts listings and records failures (doubts.h).
+ * Each file is opened and each directory listed once, by the first thread that needs it, without the
+ * lock; other threads that need the same one wait. */
 #include "store_table.h"
 
 #include <errno.h>
@@ -114,8 +114,8 @@ static enum doubts_kind store_doubts_kind(const struct store_table *t, struct ke
     return table == &t->dirs ? DOUBTS_DIR : DOUBTS_FILE;
 }
 
-/* The lock is held, but not while `make` works.  What failed is not kept here, so that it can be tried again
- * when it is settled. */
+/* The lock is held on entry and return, but not while `make` runs.  A failure leaves no entry, so that another attempt is
+ * possible once the failure is forgotten (doubts_forget). */
 static struct kept *store_kept_make(struct store_table *t, struct kept **table, const char *path,
                                     const struct kept_by *by, kept_make_fn *make,
                                     struct zf_err *err)
@@ -184,7 +184,7 @@ struct zf_store *zf_store_ref(struct zf_store *st)
     return st;
 }
 
-/* Takes a reference on t; on failure gives it back. */
+/* Takes over the caller's reference on t, also on failure. */
 static struct zf_store *store_of(struct store_table *t, struct zf_store_look look,
                                  const char *prefix, struct zf_err *err)
 {
@@ -319,8 +319,8 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 
 /* ---- listings -------------------------------------------------------------------------------- */
 
-/* Does the listing of `dir`, if it was made and names all there is, lack this directory?  That of a file system is
- * believed where answers are slow: one in vain takes as long as another. */
+/* Does a complete listing of `dir`, if it was made, lack this directory?  Listings of slow file systems are relied on,
+ * too: a lookup of a missing name takes as long as any other. */
 static bool store_lacks(struct store_table *t, const char *dir, const char *name)
 {
     const bool slow = t->ops->slow && t->ops->slow(t->self);
@@ -460,7 +460,7 @@ static bool store_open_make(struct store_table *t, struct kept *k, struct zf_err
     return k->src || zf_err_in(err, "%s", name);
 }
 
-/* "No such file" is not all that can be said of a link to nothing, nor is it missing: it is no file. */
+/* Replaces "no such file" by a better error where a dangling link, or another entry that is no file, exists. */
 static void store_dangling(struct zf_store *st, const char *path, struct zf_err *err)
 {
     const struct zf_entry *e = zf_store_find(st, path);

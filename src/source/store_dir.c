@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store that is a directory. */
+/* A store of the files in a directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #include "same.h"
 #include <zf/source/store_kind.h>
 
-/* A directory may be on a network: requests in flight that a server of one still likes. */
+/* Concurrent requests: enough for a network file system, few enough for its server. */
 #define STORE_DIR_AHEAD 64
 
-/* Looks at the file behind a path; it is never opened.  False: errno says why. */
+/* Reads the attributes of the file at a path, without opening it for reading.  False: errno says why. */
 static bool store_dir_look(struct pool *pool, const char *path, struct stat *st,
                            struct zf_identity *out)
 {
@@ -54,14 +54,14 @@ static const char *store_dir_broken_link(int why)
     }
 }
 
-/* The errno, unless it says what the link is. */
+/* 0 for an errno that tells what the link is, else the errno. */
 static int store_dir_link_unknown(int why)
 {
     return why == ENOENT || why == ENOTDIR || why == ELOOP || why == EXDEV ? 0 : why;
 }
 
-/* A directory may be a mount point, and asking that would ask whoever serves it: perhaps this very
- * process, which is waited for.  Opening it asks nobody. */
+/* A directory may be a mount point, whose attributes its server would be asked for: perhaps this
+ * very process, which would deadlock.  Opening it with O_PATH and without xdev asks no server. */
 static bool store_dir_inspect(struct pool *pool, int dir, const char *name, uint8_t type,
                               struct stat *st)
 {
@@ -74,16 +74,16 @@ static bool store_dir_inspect(struct pool *pool, int dir, const char *name, uint
     return fd >= 0 && same_stat(fd, "", AT_EMPTY_PATH, st);
 }
 
-/* A directory that is being listed; open as fd. */
+/* A directory that is being listed. */
 struct dir_names {
     struct pool *pool;
     const char *dir;
-    int fd;
+    int fd; /* the open directory */
     struct zf_listing *l;
-    zf_vec(uint8_t) type; /* [l->n] of readdir */
+    zf_vec(uint8_t) type; /* [l->n] d_type of readdir */
 };
 
-/* Of a device that was not met yet it must be known where it is: an overlay's files need not have its own. */
+/* Opens a file on a device not seen before to learn its file system: in an overlay it may differ from the directory's. */
 static struct zf_identity store_dir_identity(const struct dir_names *names, const char *name,
                                              const struct stat *st)
 {
@@ -95,7 +95,7 @@ static struct zf_identity store_dir_identity(const struct dir_names *names, cons
     return pool_identity(names->pool, st, fd);
 }
 
-/* Fills kind, what and id of an entry. */
+/* Sets kind, what and id of an entry. */
 static void store_dir_classify(const struct dir_names *names, uint8_t type, struct zf_entry *e)
 {
     const char *dir = names->dir;
@@ -139,10 +139,10 @@ static void store_dir_look_at(const struct dir_names *names, size_t i)
     e->fresh = place_is_far(&e->id) ? place_racy(&e->id, began) : place_fresh(e->id.ctime, began);
 }
 
-/* Entries that one thread looks at in a row; a long directory has several threads. */
+/* Number of entries that a thread reads the attributes of in a row; a long directory uses several threads. */
 #define STORE_DIR_ROW 16u
 
-/* Rows of entries from `first` on. */
+/* Rows of entries from `first` on, `row` entries each. */
 struct dir_rows {
     const struct dir_names *names;
     size_t first, row;
@@ -159,7 +159,7 @@ static void *store_dir_look_row(void *ctx, uint64_t row, struct zf_err *err)
     return ctx;
 }
 
-/* Where answers are slow, which the first ones show, each is a row of its own, and all are asked for at once. */
+/* On slow storage, which the first answers show, each entry is a row of its own, so that all requests are concurrent. */
 static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
 {
     const size_t n = names->l->n;
@@ -176,7 +176,7 @@ static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
     return rows.first == n || zf_ahead_all(work, (n - rows.first + rows.row - 1) / rows.row, err);
 }
 
-/* All names first: what is behind them is asked afterwards, and most of that is waiting on a network. */
+/* Reads all names first; then their attributes, in threads, which on a network is mostly waiting. */
 static bool store_dir_read_names(struct dir_names *names, DIR *d, struct zf_err *err)
 {
     const struct dirent *de;
@@ -260,7 +260,7 @@ static char *store_dir_last_part(const char *path)
     return strdup(slash && slash[1] ? slash + 1 : path);
 }
 
-/* The directory is proved beneath the root first; only its name is then asked by its full path. */
+/* Proves the directory beneath the root first; the full path is then used for its name only. */
 static char *dir_base(void *self, const char *dir, struct zf_err *err)
 {
     struct pool *pool = self;
@@ -303,9 +303,9 @@ static const struct zf_store_ops dir_ops = {
     .ahead = STORE_DIR_AHEAD,
 };
 
-/* A path as given, cut at its last '/': "" is the working directory. */
+/* A path as given, split at its last '/'. */
 struct cut {
-    char *dir;
+    char *dir;        /* "": the working directory */
     const char *file; /* NULL: the path is a directory itself */
 };
 
@@ -339,7 +339,7 @@ static bool store_dir_cut_path(const char *path, char *copy, struct cut *out, st
 static struct pool *store_dir_pool_at(const char *dir, const struct zf_limits *lim,
                                       struct zf_err *err)
 {
-    /* Resolved now, because a daemon changes its working directory later. */
+    /* Resolved now: the daemon changes its working directory later. */
     zf_auto(mem) char *abs = realpath(dir[0] ? dir : ".", NULL);
 
     if (!abs)
@@ -347,7 +347,7 @@ static struct pool *store_dir_pool_at(const char *dir, const struct zf_limits *l
     return pool_new(abs, lim, err);
 }
 
-/* Can the file be opened from its own directory?  A link that leads elsewhere cannot. */
+/* Can the file be opened from its own directory?  Not if it is a link that leads out of it. */
 static bool store_dir_reachable(const struct pool *pool, const char *file)
 {
     zf_auto(fd) int fd = file ? reach_open(&pool->reach, file, O_PATH) : -1;
@@ -366,7 +366,7 @@ static struct pool *store_dir_pool_for(const char *path, char **copy, struct cut
     return store_dir_cut_path(path, *copy, cut, err) ? store_dir_pool_at(cut->dir, lim, err) : NULL;
 }
 
-/* A file that the user pointed at may be on another file system than its directory. */
+/* Allows a file named by the user to be on another file system than its directory. */
 static bool store_dir_point_at(struct pool *pool, const struct cut *cut, struct zf_err *err)
 {
     pool->reach.pointed = cut->file ? strdup(cut->file) : NULL;
@@ -386,8 +386,7 @@ struct zf_store *zf_store_dir_with(const char *path, const struct zf_dir_opts *h
     struct cut cut = {0};
     struct pool *pool = store_dir_pool_for(path, &copy, &cut, lim, err);
 
-    /* The user pointed at the link itself, so it may lead anywhere: its target
-     * is opened. */
+    /* The user named the link itself, so it may lead anywhere: open its target. */
     if (pool && !store_dir_reachable(pool, cut.file)) {
         pool_unref(&pool);
         real = realpath(path, NULL);

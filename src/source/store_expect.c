@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that will be opened one after the other, each for a round trip or two.  The store keeps what the threads opened,
- * and a failure is met by whoever opens the file in its turn.  Only a few dozen are ahead: what a file system knows of a
- * file lasts a second with most that are served from user space, and is asked for again after that. */
+/* Opens files ahead, in threads, that will be needed one after the other at a round trip or two each.  The store keeps
+ * the open files; a failure is reported by the later, regular opening.  Only a few dozen are opened ahead: most FUSE file
+ * systems cache attributes for a second only, and would be asked for them again after that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct zf_expect {
     struct zf_store *st;
     void (*begin)(struct zf_source *src); /* or NULL */
     zf_vec(char *) path;
-    size_t next; /* path[0, next) were waited for */
+    size_t next; /* the results of path[0, next) have been taken */
     struct zf_ahead *ahead;
 };
 
@@ -26,7 +26,7 @@ static void *expect_open(void *ctx, uint64_t i, struct zf_err *err)
 
     if (src && x->begin && !zf_store_is_far(x->st))
         x->begin(src);
-    if (src && !x->begin) /* opening it is all that takes time */
+    if (src && !x->begin) /* opening it is the slow part */
         zf_begun_count(&src->begun);
     return src;
 }
@@ -63,7 +63,7 @@ static struct zf_expect *expect_new(struct zf_store *st, void (*begin)(struct zf
     return x;
 }
 
-/* NULL, and x is gone: there is nothing to gain. */
+/* NULL: opening ahead gains nothing here, and x is freed. */
 static struct zf_expect *expect_start(struct zf_expect *x, bool ok)
 {
     struct zf_err ignored;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A journal of what a store was asked.  Most of it is there anyway, in the tables of what was
- * opened and listed; what was not there is kept beside them. */
+/* All that a store was asked: the tables of opened files and listed directories, and the paths that
+ * did not exist. */
 #include <zf/source/facts.h>
 
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "place.h"
 #include "store_table.h"
 
-/* Not the key of zf_hash, which is another one in each process.  Who could make two listings of
- * one print could as well write what is made of them. */
+/* Fixed, because hashes are compared across processes; the key of zf_hash is random in each.
+ * Somebody who can forge a listing with the same hash can as well write the model cache itself. */
 static const struct zf_hash_key fact_key[2] = {{{0x7a65726f66732d31u, 0x6c697374696e6773u}},
                                                {{0x7a65726f66732d32u, 0x6964656e74697479u}}};
 
@@ -54,14 +54,14 @@ static bool fact_doubt(const struct store_table *t, const char *path, struct zf_
     return zf_err_in(err, "%s", path[0] ? path : t->shown);
 }
 
-/* Receiver of the facts. */
+/* The callback that receives the facts. */
 struct fact_to {
     zf_fact_fn *fn;
     void *ctx;
     struct timespec since;
 };
 
-/* Of a place whose identities do not say all. */
+/* Reports a file with a note, on storage where the identity alone proves too little. */
 static bool fact_report_noted(struct store_table *t, const struct kept *k, struct zf_fact *f,
                               const struct fact_to *to, struct zf_err *err)
 {
@@ -125,7 +125,7 @@ bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, 
                      fact_report_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
 }
 
-/* ---- and are they still so? ---- */
+/* ---- do the facts still hold? ---- */
 
 static bool fact_changed(const struct zf_store *st, const char *path, const char *how,
                          struct zf_err *err)
@@ -187,7 +187,7 @@ static bool fact_holds_no_dir(struct zf_store *st, const struct zf_fact *f, stru
     return err->code == ZF_E_NOENT;
 }
 
-/* Where a listing leaves names out, the file itself is asked for. */
+/* For stores whose listings may be incomplete: tries to open the file. */
 static bool fact_is_missing(struct zf_store *st, const char *path, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
@@ -195,7 +195,7 @@ static bool fact_is_missing(struct zf_store *st, const char *path, struct zf_err
     return src ? fact_changed(st, path, "there was no such file", err) : err->code == ZF_E_NOENT;
 }
 
-/* There may be something of that name which is no file, as there was. */
+/* An entry of that name that is not a file does not count. */
 static bool fact_holds_no_file(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
 {
     zf_auto(mem) char *dir = strdup(f->path);

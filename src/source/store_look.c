@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A look back at what a store has opened and listed.
+/* Checks again all that a store has opened and listed.
  *
  * A save that is replaced while it is opened would be read half old, half new, and each half alone
- * is sound.  So when all is read every file is looked up once more by its path, and every directory
- * in which one was opened: if all are what they were when they were first met, then they all were
- * that at one moment, the one between the last opening and the first of these looks.  Names that
- * came or went count as well; directories that were only looked into on the way to a save do
- * not, because a run that is training goes on writing there. */
+ * is valid.  So at the end every file is looked up once more by its path, and every directory with
+ * an opened file is listed again: if all are unchanged since they were first seen, then all of them
+ * existed together at one moment, between the last opening and the first of these checks.  Names
+ * that were added or removed count as changes, too.  Directories that were only listed in search of
+ * a save do not count, because a training run goes on writing there. */
 #include <string.h>
 
 #include <zf/base/ahead.h>
@@ -71,8 +71,8 @@ static bool store_look_being_written(const struct store_table *t, const char *pa
     return t->shown[0] ? zf_err_in(err, "%s", t->shown) : false;
 }
 
-/* The files of a table, or its directories that count, in the order of their paths; malloc'ed.  The
- * lock is held; it need not be while they are looked at, for what is made stays. */
+/* The files of a table, or its directories that count, sorted by path; malloc'ed.  The lock is held;
+ * the entries may be used without it, because they are never removed. */
 static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err *err)
 {
     struct kept **list = calloc(HASH_COUNT(*table) + 1u, sizeof *list);
@@ -88,8 +88,8 @@ static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err
     return list;
 }
 
-/* Marks the directory of a file.  That it is listed anew is also how a file is looked at that was
- * not opened yet; but for one that would have to be asked for by itself, unless all of them are. */
+/* Marks the directory of a file as one to list again.  Listing it also checks files that were not
+ * opened yet, except those for which the listing would need a request of their own. */
 static void look_count(struct store_table *t, struct kept *f)
 {
     const char *slash = strrchr(f->path, '/');
@@ -110,7 +110,7 @@ static void look_count(struct store_table *t, struct kept *f)
     }
 }
 
-/* A file that its entry cannot vouch for. */
+/* Opens a file whose entry is too fresh to prove it later. */
 static bool look_open_now(struct zf_store *st, const char *dir, const struct zf_entry *e,
                           struct zf_err *err)
 {
@@ -138,7 +138,7 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err)
     return d != NULL;
 }
 
-/* The same name, and behind that of a file that was not opened the same file, if that was asked for. */
+/* Do both have the same name and, for a file to be opened later, the same identity? */
 static bool look_same_entry(const struct zf_entry *x, const struct zf_entry *y, bool names_do)
 {
     return x->kind == y->kind && strcmp(x->name, y->name) == 0 &&
@@ -155,8 +155,8 @@ static bool look_same_sorted(const struct zf_listing *a, const struct zf_listing
     return same;
 }
 
-/* b is as it was read.  A directory that did not change is nearly always read in the same order, so that
- * sorting it once was enough. */
+/* b is not sorted yet.  An unchanged directory is nearly always read in the same order, so the order of a's reading is
+ * tried first. */
 static bool look_same_entries(const struct zf_listing *a, struct zf_listing *b)
 {
     zf_auto(mem) uint32_t *sorted = a->n == b->n ? calloc(a->n + 1, sizeof *sorted) : NULL;
@@ -177,7 +177,7 @@ static bool look_at_dir(struct store_table *t, const struct kept *d, struct zf_e
     bool same;
 
     if (!listing_read(t, d->path, d, &now, err)) {
-        /* That a server cannot be asked says nothing of the directory. */
+        /* A failed request to a server says nothing about the directory. */
         return t->ops->unchanged && err->code == ZF_E_IO
                    ? false
                    : store_look_being_written(t, d->path, "directory", err);
@@ -195,12 +195,12 @@ static bool look_at_file(struct store_table *t, const struct kept *f, struct zf_
            store_look_being_written(t, f->path, "file", err);
 }
 
-/* The last look at a store's files and directories. */
+/* The final check of a store's files and directories. */
 struct look {
     struct store_table *t;
     struct kept **file, **dir;
     size_t n_files, n_dirs;
-    size_t row; /* files of one thread, one after the other */
+    size_t row; /* number of files that a thread checks in a row */
     bool slow;  /* zf_store_is_slow */
 };
 
@@ -211,7 +211,7 @@ static void *look_dir(void *ctx, uint64_t i, struct zf_err *err)
     return look_at_dir(l->t, l->dir[i], err) ? ctx : NULL;
 }
 
-/* Directories may have many entries: several threads look at them. */
+/* Lists the directories in several threads, since they may have many entries. */
 static bool look_at_dirs(struct look *l, struct zf_err *err)
 {
     const struct zf_ahead_work work = {
@@ -220,7 +220,7 @@ static bool look_at_dirs(struct look *l, struct zf_err *err)
     return zf_ahead_all(work, l->n_dirs, err);
 }
 
-/* Files, this many in a row. */
+/* Number of files that a thread checks in a row. */
 #define LOOK_ROW 8u
 
 static void *look_row(void *ctx, uint64_t row, struct zf_err *err)
@@ -241,7 +241,7 @@ static bool look_at_rows(struct look *l, struct zf_err *err)
     return zf_ahead_all(work, l->n_files / l->row + (l->n_files % l->row != 0), err);
 }
 
-/* All files at once, where the kind can do that. */
+/* Checks all files in one call, for kinds of stores that can. */
 static bool look_at_files(const struct look *l, struct zf_err *err)
 {
     zf_auto(mem) struct zf_source **src = calloc(l->n_files + 1, sizeof(struct zf_source *));
@@ -264,7 +264,7 @@ static bool look_at_files(const struct look *l, struct zf_err *err)
                : false;
 }
 
-/* Of a place far away both are asked for at the same time. */
+/* For remote stores: files and directories are checked at the same time. */
 static void *look_half(void *ctx, uint64_t i, struct zf_err *err)
 {
     return (i ? look_at_dirs(ctx, err) : look_at_files(ctx, err)) ? ctx : NULL;
@@ -289,7 +289,7 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     return dir && look_at_rows(&l, err) && look_at_dirs(&l, err);
 }
 
-/* ---- what could not be looked at ---------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------------- */
 
 uint64_t zf_store_doubts(struct zf_store *st)
 {

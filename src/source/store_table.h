@@ -12,18 +12,18 @@
 /* A file that was opened, or a directory that was listed. */
 struct kept {
     UT_hash_handle hh; /* key: the path */
-    bool unknown;      /* of a directory: an entry could not be looked at */
-    bool making;       /* by a thread that does not hold the lock; others wait, then look again */
-    struct zf_source *src;        /* of a file */
-    const struct zf_entry *known; /* of a file that its first read opens; else NULL */
-    /* of a file: its directory, listed again, says what it is; for zf_store_unchanged alone */
-    bool vouched;
-    /* of a file that was opened as one noted before; while it is made */
-    const struct zf_bytes *note;
-    bool noted;          /* it was */
-    struct zf_listing l; /* of a directory */
-    bool counts;         /* a file in it was opened; for zf_store_unchanged alone */
-    bool relied;         /* of a directory: all that its listing says counts as well */
+    bool unknown;      /* directory: the type of an entry could not be read */
+    bool
+        making; /* a thread opens or lists it without the lock; others wait, then look it up again */
+    struct zf_source *src;        /* file */
+    const struct zf_entry *known; /* file that its first read opens: its entry; else NULL */
+    bool vouched; /* file: listing its directory again proves it; for zf_store_unchanged */
+    const struct zf_bytes
+        *note;           /* file, while it is being opened: the note to open it by (facts.h) */
+    bool noted;          /* file: it was opened by a note */
+    struct zf_listing l; /* directory */
+    bool counts;         /* directory: a file in it was opened; for zf_store_unchanged */
+    bool relied;         /* directory: the checkpoint relies on all its entries (zf_store_rely) */
     char path[];
 };
 
@@ -33,13 +33,13 @@ struct store_table {
     const struct zf_store_ops *ops;
     void *self;
     struct zf_limits lim;
-    /* Of the two tables.  An entry that is made stays until the end; while one is made, which may
-     * take long or hang, the lock is free. */
+    /* Protects the tables.  Entries are never removed.  Opening and listing, which may take long or
+     * hang, are done without the lock. */
     pthread_mutex_t lock;
     pthread_cond_t made;
     struct kept *files, *dirs;       /* uthash */
-    struct kept *no_files, *no_dirs; /* what was asked for and is not there */
-    bool doubtful; /* something failed that may do otherwise when it is asked again */
+    struct kept *no_files, *no_dirs; /* paths that were asked for and do not exist */
+    bool doubtful; /* a failure other than "does not exist": it may succeed later */
     char *shown;
     struct zf_doubts *doubts;
 };
@@ -57,8 +57,8 @@ struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, 
                                     const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 void store_table_unref(struct store_table *t);
 
-/* By what a file may be opened later: its entry, or what was noted of it before; NULL where there
- * is neither. */
+/* What identifies a file that is opened later: its directory entry, or a note of an earlier process;
+ * NULL: not given. */
 struct kept_by {
     const struct zf_entry *known;
     const struct zf_bytes *note;
@@ -66,35 +66,36 @@ struct kept_by {
 
 /* Opens the file, or lists the directory, k->path. */
 typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
-/* The entry of that path, made at the first question; lives as long as the table. */
+/* The entry of that path; the first call opens or lists it.  Lives as long as the table. */
 struct kept *store_kept_get(struct store_table *t, struct kept **table, const char *path,
                             const struct kept_by *by, kept_make_fn *make,
                             struct zf_err *err) ZF_CHECKED;
 
-/* In each of these the lock is held.  The entry of path[n], or NULL. */
+/* The next three are called with the lock held.  The entry of path[n], or NULL. */
 struct kept *store_kept_find(struct kept *table, const char *path, size_t n);
-/* Makes one that is not there yet.  NULL: out of memory. */
+/* Adds an entry for a path that has none.  NULL: out of memory. */
 struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known);
-/* By their paths. */
+/* Sorts the table by path. */
 void store_kept_sort(struct kept **table);
 
-/* Asking for that file, or directory, has failed: remembered for zf_store_facts.  The lock is held. */
+/* Records for zf_store_facts that opening the file, or listing the directory, failed.  The lock is held. */
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err);
 
-/* The file at `path` that was noted before; gives a reference.  Errors: of zf_store_ops.again. */
+/* The file at `path`, opened by the note of an earlier process; returns a reference.  Errors: of
+ * zf_store_ops.again. */
 struct zf_source *store_open_noted(struct zf_store *st, const char *path,
                                    const struct zf_bytes *note, struct zf_err *err) ZF_CHECKED;
 
-/* The entry of a directory, listed at the first question. */
+/* The entry of a directory, which the first call lists. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
-/* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.  was:
- * what is kept of the directory when it is looked at again, else NULL.  Errors: without a path. */
+/* Lists a directory, in the order in which the names were read; freed with listing_fini.  was: the
+ * directory's entry if it is listed again, else NULL.  Errors: without a path. */
 bool listing_read(struct store_table *t, const char *dir, const struct kept *was,
                   struct zf_listing *l, struct zf_err *err) ZF_CHECKED;
-/* Into natural order. */
+/* Sorts into natural order. */
 void listing_sort(struct zf_listing *l);
-/* The entry of that name of n that are in natural order, or NULL. */
+/* The entry of that name among n sorted ones, or NULL. */
 struct zf_entry *listing_find(const struct zf_entry *entry, size_t n, const char *name);
 void listing_fini(struct zf_listing *l);
 

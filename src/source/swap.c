@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Big-endian storages, served little-endian. */
+/* Byte-swapped elements: big-endian storages, served as little-endian. */
 #include <zf/source/source.h>
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static void swap_turn(uint8_t *p, size_t n, uint32_t width)
     }
 }
 
-/* Some bytes of the one element that byte `off` lies in; returns how many of at most n. */
+/* Reads up to n bytes of the element that contains byte `off`; returns their number. */
 static size_t swap_read_bit(struct swap *w, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     uint8_t elem[WIDTH_MAX];
@@ -65,7 +65,7 @@ static bool swap_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
-/* Whole elements are where they were; only the bytes within each are not. */
+/* Whole elements are at the parent's offset; only their bytes are reversed. */
 static bool swap_trace(struct zf_source *s, struct zf_trace *t)
 {
     struct swap *w = (struct swap *)s;

@@ -6,30 +6,31 @@
 #include <zf/base/thread.h>
 
 #define JOBS 256
-/* Threads for whole jobs, and for those in pieces; of the latter one source has no more than its share. */
+/* Threads for whole jobs, and for jobs in pieces; PIECES_SHARE is the most that one source may use of the latter. */
 #define WHOLE 4
 #define PIECES 64
 #define PIECES_SHARE 60
 #define THREADS (WHOLE + PIECES)
-/* A thread that had nothing to do for so long ends. */
+/* A thread without work ends after this time. */
 #define IDLE_MS 2000
 
 struct want_job {
     struct zf_source *src; /* a reference */
     uint64_t off, n;
-    uint64_t piece; /* 0: it is done whole */
+    uint64_t piece; /* bytes fetched at once; 0: the whole job */
     want_fetch_fn *fetch_fn;
 };
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct want_job job[JOBS]; /* [n] in the order they came */
+    struct want_job job[JOBS]; /* [n], oldest first */
     size_t n;
-    const struct zf_source *inside[THREADS]; /* where each thread is; NULL: it waits, or is none */
+    const struct zf_source
+        *inside[THREADS]; /* the source each thread works on; NULL: idle or not running */
     bool runs[THREADS];
     unsigned idle;
-    unsigned at_whole, at_pieces; /* threads that are at such a job */
+    unsigned at_whole, at_pieces; /* threads working on whole jobs, and on pieces */
 } wants = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local struct {
@@ -76,7 +77,7 @@ void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon 
     }
 }
 
-/* ---- the threads; the lock is held unless it is said ------------------------------------------ */
+/* ---- the threads; called with the lock held, unless noted ------------------------------------- */
 
 static unsigned want_inside(const struct zf_source *s)
 {
@@ -100,7 +101,7 @@ static bool want_may_begin(const struct want_job *j)
                     : n == 0 && wants.at_whole < WHOLE;
 }
 
-/* The first job that a thread may begin; `n` of them: there is none. */
+/* The index of the first job that a thread may start; wants.n: none. */
 static size_t want_next(void)
 {
     size_t i = 0;
@@ -110,7 +111,7 @@ static size_t want_next(void)
     return i;
 }
 
-/* Takes that job out, or its first piece: up to a multiple of the piece's length. */
+/* Takes the next job, or its first piece, which ends at a multiple of the piece size. */
 static bool want_take(struct want_job *out)
 {
     const size_t i = want_next();
@@ -131,7 +132,7 @@ static bool want_take(struct want_job *out)
     return true;
 }
 
-/* False: nothing came for a while. */
+/* Waits for a job.  False: none came within IDLE_MS. */
 static bool want_sleep(void)
 {
     wants.idle++;
@@ -142,7 +143,7 @@ static bool want_sleep(void)
 
 static void *want_run(void *arg);
 
-/* One more thread, if there is a job for it. */
+/* Wakes or starts a thread, if there is a job that it may start. */
 static void want_wake(void)
 {
     pthread_t t;
@@ -183,7 +184,7 @@ static void *want_run(void *arg)
         (void)pthread_mutex_lock(&wants.lock);
         wants.inside[me] = NULL;
         (*want_busy(&job))--;
-        /* Closing a file may take its time too. */
+        /* Without the lock, because closing a file may take long, too. */
         (void)pthread_mutex_unlock(&wants.lock);
         zf_source_unref(&job.src);
         (void)pthread_mutex_lock(&wants.lock);
@@ -193,7 +194,7 @@ static void *want_run(void *arg)
     return NULL;
 }
 
-/* Does the job lengthen the last one that waits? */
+/* Appends the job to the last waiting one, if it continues that. */
 static bool want_joins_last(const struct want_job *j)
 {
     struct want_job *last = wants.n ? &wants.job[wants.n - 1] : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A piece of another source, with offsets of its own. */
+/* A range of another source, with offsets of its own. */
 #include <zf/source/recipe.h>
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static bool window_origin(struct zf_source *s, uint64_t *off, struct zf_source *
     return true;
 }
 
-/* Its name is its parent's, with what was put behind it: zf_window_new gives no other. */
+/* The name is the parent's, with "!name" appended if zf_window_new got one. */
 static bool window_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     const struct window *w = (const struct window *)s;
@@ -101,7 +101,7 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
         return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     const char *shown = full ? full : parent->name;
-    /* A window on a window would cost one more hop at every read. */
+    /* A window on a window would cost one more call at every read. */
     if (parent->ops == &window_ops)
         (void)window_origin(parent, &off, &parent);
     struct window *w = zf_derived_new(sizeof *w, &window_ops, shown, len, parent, err);

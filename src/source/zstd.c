@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zstandard frames.  A frame can be entered at its start only and a decompressor's state cannot
- * be copied, so one decompressor stays where the last read left it: reading on costs nothing
- * extra.  Going back further than the cache reaches starts at the last frame in front that was
- * passed before; in one long frame anew, which leaves as much in front of the reader in the
- * cache as that holds. */
+/* Zstandard frames.  Decompression can start at a frame's beginning only, and a decompressor's state
+ * cannot be copied, so one decompressor stays where the last read left it: reading on costs nothing
+ * extra.  Going back beyond the cached blocks starts again at the last frame start known before the
+ * target; in one long frame that is the beginning, and the blocks passed on the way fill the cache. */
 #include "config.h"
 
 #include "kinds.h"
@@ -21,18 +20,18 @@
 #define INPUT (64u << 10)
 #define HEADER_MAX 18 /* ZSTD_FRAMEHEADERSIZE_MAX, which is in zstd's unstable part */
 
-/* Where a frame begins. */
+/* The offset at which a frame begins. */
 struct frame {
-    uint64_t in, out; /* in the source, and decompressed */
+    uint64_t in, out; /* in the source, and in the decompressed bytes */
 };
 
-/* A decompressor somewhere in a source. */
+/* A decompressor and its position in a source. */
 struct stream {
     struct zf_source *from; /* borrowed */
     ZSTD_DStream *z;
-    uint64_t out; /* bytes decompressed so far, those of frames that were passed over included */
-    struct frame frame; /* the one behind the last that ended; that of a new stream is 0 */
-    uint64_t in;        /* offset of the next byte to be read from there */
+    uint64_t out;       /* offset in the decompressed bytes */
+    struct frame frame; /* the end of the last complete frame; 0 in a new stream */
+    uint64_t in;        /* offset of the next byte to read from `from` */
     bool between;       /* no frame is open */
     ZSTD_inBuffer have;
     uint8_t input[INPUT];
@@ -130,7 +129,7 @@ static bool zstd_stream_read(struct stream *s, void *buf, size_t n, size_t *got_
     return true;
 }
 
-/* Nothing may follow. */
+/* Checks that nothing follows. */
 static bool zstd_stream_ends(struct stream *s, struct zf_err *err)
 {
     uint8_t spare;
@@ -173,7 +172,7 @@ static struct block *zstd_next_block(struct unzstd *u, struct zf_err *err)
     return zf_give(block);
 }
 
-/* Remembers where a frame begins, once there is a block between it and the one before. */
+/* Records a frame's start, if it is at least a block after the last one recorded. */
 static bool zstd_keep_frame(struct unzstd *u, struct zf_err *err)
 {
     uint64_t last = u->frames.n ? u->frames.at[u->frames.n - 1].out : 0;
@@ -184,13 +183,13 @@ static bool zstd_keep_frame(struct unzstd *u, struct zf_err *err)
     return f || u->stream->frame.out < last + u->b.span;
 }
 
-/* The first block that begins in the frame or behind it. */
+/* The first block that begins in the frame or after it. */
 static uint64_t zstd_frame_block(const struct unzstd *u, const struct frame *f)
 {
     return f->out / u->b.span + (f->out % u->b.span != 0);
 }
 
-/* Decompresses up to where that block begins. */
+/* Decompresses up to the beginning of block n; discards the bytes. */
 static bool zstd_pass_over(struct unzstd *u, uint64_t n, struct zf_err *err)
 {
     zf_auto(mem) uint8_t *spare = malloc(INPUT);
@@ -204,7 +203,7 @@ static bool zstd_pass_over(struct unzstd *u, uint64_t n, struct zf_err *err)
     return n == 0 || zstd_bad_data(u->stream, "holds fewer bytes than announced", err);
 }
 
-/* Begins at the last known frame from which block k is reached, unless the stream is nearer. */
+/* Starts at the last known frame before block k, unless the stream is nearer. */
 static bool zstd_enter(struct unzstd *u, uint64_t k, struct zf_err *err)
 {
     struct frame from = {0, 0};
@@ -228,7 +227,7 @@ static bool zstd_enter(struct unzstd *u, uint64_t k, struct zf_err *err)
     return u->stream != NULL;
 }
 
-/* Moves to block k; what is passed on the way is kept for others. */
+/* Moves to block k; blocks passed on the way are put into the cache. */
 static struct block *zstd_seek(struct unzstd *u, uint64_t k, struct zf_err *err)
 {
     if (!zstd_enter(u, k, err))
@@ -238,7 +237,7 @@ static struct block *zstd_seek(struct unzstd *u, uint64_t k, struct zf_err *err)
         struct block *block = made && zstd_keep_frame(u, err) ? made : NULL;
 
         if (!block) {
-            /* Its position is not known now. */
+            /* After an error its position is unknown. */
             zstd_stream_free(u->stream);
             u->stream = NULL;
         } else if (u->next > k) {
@@ -256,7 +255,7 @@ static struct block *zstd_load(struct blocks *b, uint64_t k, struct zf_err *err)
     struct unzstd *u = (struct unzstd *)b;
 
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->lock);
-    /* Another thread may have passed here while this one waited. */
+    /* Another thread may have made the block while this one waited for the lock. */
     struct block *block = cache_get(b->cache, b->owner, k);
     block = block ? block : zstd_seek(u, k, err);
     return block;
@@ -293,7 +292,7 @@ static const struct zf_source_ops zstd_ops = {
     .fini = zstd_fini,
 };
 
-/* Reads nothing. */
+/* Makes the source without reading anything. */
 static struct zf_source *zstd_new(struct zf_source *parent, uint64_t size,
                                   const struct zf_limits *lim, struct zf_err *err)
 {
