@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of places, and a thread for each of those in use.  Things are begun in their order, by a thread as
- * soon as a place is free, or by the taker when nobody has begun the one it asks for: so it never
- * waits for a thread that is not there.  After a failure no other thing is begun until it was taken,
- * because the taker will most likely give up.
+/* An ordered parallel map over a ring of slots.  Items are started in order: by a thread as soon as
+ * a slot is free, or by the taker itself if no thread has started the item it needs, so that it
+ * never waits for a thread that could not be created.  After a failure no further item is started
+ * until the failure was taken, because the taker will most likely stop there.
  *
- * How many are in work follows what making one is: the few that are right for a local disk, where a
- * thread computes most of its time, become twice as many each time that a thread found itself
- * waiting (for a network, mostly). */
+ * The number of items in progress adapts: it starts with the few that suit a local disk, where
+ * threads mostly compute, and doubles each time that the threads mostly wait (for a network). */
 #include <zf/base/ahead.h>
 
 #include <assert.h>
@@ -17,7 +16,7 @@
 
 #include <zf/base/thread.h>
 
-/* Bytes that a thing counts for before one was weighed. */
+/* The assumed weight, in bytes, of an item before any was weighed. */
 #define AHEAD_LEAST (256u << 10)
 
 struct ahead_place {
@@ -30,20 +29,20 @@ struct ahead_place {
 struct zf_ahead {
     struct zf_ahead_work work;
     uint64_t n;
-    uint32_t most;        /* places */
+    uint32_t most;        /* slots in the ring */
     pthread_t *thread;    /* [most] */
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all below */
     uint32_t n_threads;
-    uint32_t want;             /* threads, and things in work; work.few … most */
-    uint64_t weight, heaviest; /* of what is made and not taken; of anything so far */
-    uint64_t making;
-    bool bounded, weighed; /* the few are, too; anything was so far */
-    uint64_t streak;       /* of things, the last ones, of which each waited */
-    pthread_cond_t made;   /* a thing, for the taker */
-    pthread_cond_t room;   /* for one more thing */
+    uint32_t want;             /* wanted threads and items in progress; work.few … most */
+    uint64_t weight, heaviest; /* bytes of items made and not taken; of the heaviest recent item */
+    uint64_t making;           /* items being made now */
+    bool bounded, weighed; /* ZF_AHEAD_HEAVY holds for the first few, too; an item was weighed */
+    uint64_t streak;       /* number of latest items in a row that mostly waited */
+    pthread_cond_t made;   /* signals the taker */
+    pthread_cond_t room;   /* signals threads: one more item may start */
     bool stop;
-    unsigned failures;         /* that wait to be taken */
-    uint64_t begun, taken;     /* begun - taken places are in use */
+    unsigned failures;         /* failures not taken yet */
+    uint64_t begun, taken;     /* begun - taken slots are in use */
     struct ahead_place *place; /* [most] */
 };
 
@@ -51,7 +50,7 @@ struct zf_ahead {
 
 struct ahead_clock {
     struct timespec wall, cpu;
-    long slept, preempted; /* times */
+    long slept, preempted; /* numbers of context switches */
 };
 
 static struct ahead_clock ahead_now(void)
@@ -72,8 +71,8 @@ static int64_t ahead_ns(struct timespec from, struct timespec to)
     return (int64_t)(to.tv_sec - from.tv_sec) * 1000000000 + (to.tv_nsec - from.tv_nsec);
 }
 
-/* Did the thread sleep for most of the time, and long enough to be worth a thread?  One that waits for a
- * processor does not sleep. */
+/* Did the thread sleep for most of the time, and for long enough to be worth another thread?  Waiting for a processor is
+ * not sleeping. */
 static bool ahead_waited(const struct ahead_clock *began)
 {
     const struct ahead_clock now = ahead_now();
@@ -83,8 +82,8 @@ static bool ahead_waited(const struct ahead_clock *began)
            now.slept - began->slept > now.preempted - began->preempted;
 }
 
-/* Of the few, one is always made ahead, so that the taker and a thread are at work, unless it is known from the start
- * that two would be too much: then none is, while the taker has the last one. */
+/* May another item be started?  One is always made ahead, so that the taker and a thread can both work, unless two
+ * items are known to be too heavy: then none is started while the taker may still hold the last one. */
 static bool ahead_may_begin(const struct zf_ahead *a)
 {
     const uint64_t ahead = a->begun - a->taken;
@@ -103,7 +102,7 @@ static bool ahead_may_begin(const struct zf_ahead *a)
 
 static void ahead_more(struct zf_ahead *a);
 
-/* Makes the next thing; the lock is held, but not meanwhile. */
+/* Makes the next item.  The lock is held on entry and return, but released while the item is made. */
 static void ahead_make(struct zf_ahead *a)
 {
     uint64_t i = a->begun++;
@@ -122,15 +121,14 @@ static void ahead_make(struct zf_ahead *a)
     p->weight = p->made && a->work.weigh ? a->work.weigh(p->made) : 0;
     if (!a->weighed) {
         a->weighed = true;
-        (void)pthread_cond_broadcast(
-            &a->room); /* for several, now that they are seen to be light */
+        (void)pthread_cond_broadcast(&a->room); /* several may start now, if items are light */
     }
     a->weight += p->weight;
-    /* One that is heavy is soon forgotten: of many ranks the first has more than the others. */
+    /* Decays, because the first of many ranks often has more than all others. */
     a->heaviest -= a->heaviest / 8;
     a->heaviest = p->weight > a->heaviest ? p->weight : a->heaviest;
     a->failures += !p->made;
-    /* A busy machine makes some wait, a slow source all of them. */
+    /* On a busy machine some items wait; on a slow source all do. */
     a->streak = waited ? a->streak + 1 : 0;
     if (a->streak >= 2 * (uint64_t)a->want && a->want < a->most && a->n_threads >= a->want) {
         a->want = a->want * 2 < a->most ? a->want * 2 : a->most;
@@ -154,7 +152,7 @@ static void *ahead_run(void *arg)
     return NULL;
 }
 
-/* A thing in work holds a descriptor or two: together they leave half of what the process may have to others. */
+/* An item in progress holds up to two descriptors; all together may use half of the process's limit. */
 static uint32_t ahead_bound(uint32_t most)
 {
     struct rlimit r;
@@ -165,7 +163,7 @@ static uint32_t ahead_bound(uint32_t most)
     return r.rlim_cur < 8 ? 1 : (uint32_t)(r.rlim_cur / 4);
 }
 
-/* Starts the threads that are wanted and not there; the lock is held. */
+/* Starts missing threads, up to `want`; the lock is held. */
 static void ahead_more(struct zf_ahead *a)
 {
     while (!a->stop && a->n_threads < a->want && a->n_threads + 1 < a->n &&
@@ -236,7 +234,7 @@ void zf_ahead_free(struct zf_ahead *a)
     a->stop = true;
     (void)pthread_cond_broadcast(&a->room);
     (void)pthread_mutex_unlock(&a->lock);
-    /* No thread is started any more. */
+    /* `stop` is set, so no further thread is started. */
     for (uint32_t i = 0; i < a->n_threads; i++)
         (void)pthread_join(a->thread[i], NULL);
     for (uint32_t i = 0; i < a->most; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks double up to a maximum; nothing is freed before all of it.  A request is checked against the
- * budget before any memory is taken for it. */
+/* Blocks double in size up to a maximum; memory is freed only all at once.  A request is checked
+ * against the budget before memory is allocated for it. */
 #include <zf/base/arena.h>
 
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include <zf/base/num.h>
 
-/* Under the address sanitizer nothing of a block may be touched but what was handed out, and between
- * any two things is a gap, so that it sees a step beyond one of them as it does with malloc. */
+/* Under the address sanitizer all but the returned memory is poisoned, with a gap between any two
+ * allocations, so that an overflow is detected as with malloc. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define GUARDED
@@ -38,11 +38,12 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t at, back; /* handed out from the front (aligned), and from the back (texts) */
+    size_t at,
+        back; /* ends of the memory used from the front (aligned), and from the back (texts) */
     _Alignas(max_align_t) char data[];
 };
 
-/* Largest single request, so that the size of its block does not overflow. */
+/* The largest single request whose block size does not overflow. */
 #define LARGEST (SIZE_MAX - ALIGN - GAP - sizeof(struct arena_block))
 
 struct zf_arena {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define PAGE 4096u
-/* More than this many are not kept: that many are in use at once only when storage hangs. */
+/* The most buffers kept for reuse; more are in use at once only when storage hangs. */
 #define KEEP 12u
 
 static struct {

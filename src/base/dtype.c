@@ -23,11 +23,11 @@ const struct zf_dtype_info *zf_dtype_info(enum zf_dtype t)
     return &table[t];
 }
 
-/* The upper bytes say it, the others are 0; those of e8m0 and fnuz are the one NaN they have. */
+/* A NaN is its one or two upper bytes, the others being 0; e8m0 and the fnuz types have only one NaN. */
 uint32_t zf_dtype_nan(enum zf_dtype t, uint8_t out[16])
 {
     static const struct {
-        uint8_t half, top, next; /* bytes of a number, and its two upper ones */
+        uint8_t half, top, next; /* size of a number in bytes, and its two upper bytes */
     } nan[ZF_DT_COUNT] = {
         [ZF_DT_F16] = {2, 0x7e, 0},         [ZF_DT_BF16] = {2, 0x7f, 0xc0},
         [ZF_DT_F32] = {4, 0x7f, 0xc0},      [ZF_DT_F64] = {8, 0x7f, 0xf8},
@@ -51,7 +51,7 @@ static bool dtype_same(const char *row, const char *name, size_t n)
     return row && strlen(row) == n && memcmp(row, name, n) == 0;
 }
 
-/* column: offsetof a grammar's name in the rows. */
+/* column: offset of the names of one grammar (numpy, torch, …) in a row. */
 static bool dtype_find(size_t column, const char *name, size_t n, enum zf_dtype *out)
 {
     for (int i = 0; i < ZF_DT_COUNT; i++) {

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A word longer than this is cut, rather than left out. */
+/* A last word longer than this is cut; a shorter one is dropped. */
 enum { ERR_CUT_NEAR = 48 };
 
-/* Names and values from an untrusted file go to terminals and logs: nothing that a terminal obeys, and UTF-8 only,
- * the end of a text that was cut included. */
+/* Replaces control characters and invalid UTF-8 (a character cut at the end included): names and values from untrusted
+ * files are printed to terminals and logs. */
 static void err_defang(char *s)
 {
     for (size_t n = strlen(s), at = 0, k; at < n; at += k) {
@@ -26,8 +26,8 @@ static void err_defang(char *s)
     }
 }
 
-/* Where a text of n bytes that goes on behind them is cut: at a space that is near, never inside a
- * character. */
+/* The length at which to cut a text that is longer than n bytes: at a space if one is near, never
+ * inside a character. */
 static size_t err_cut_at(const char *s, size_t n)
 {
     size_t space = n;
@@ -99,7 +99,7 @@ void zf_err_hint(struct zf_err *err, const char *fmt, ...)
     err_defang(err->msg);
 }
 
-/* strerror_r as POSIX has it fills `text`; glibc's may answer with text of its own. */
+/* POSIX's strerror_r fills `text`; glibc's may return a static string instead. */
 static const char *err_sys_text(int sys, char *text, size_t n)
 {
 #ifdef STRERROR_R_CHAR_P
@@ -123,7 +123,7 @@ bool zf_fail_sys(struct zf_err *err, const char *what)
     return false;
 }
 
-/* Both ends of a path say more than its middle. */
+/* Shortens a path in its middle, because both ends are more useful. */
 static void err_cut_middle(char *out, size_t n, const char *in)
 {
     size_t len = strlen(in), head = n / 3;
@@ -143,7 +143,7 @@ bool zf_err_in(struct zf_err *err, const char *fmt, ...)
     char outer[4096 + 256], joined[sizeof outer + sizeof err->path + 2];
     va_list ap;
 
-    /* A source is named by its whole path: nothing is put in front of that. */
+    /* An absolute path is complete: nothing is prepended. */
     if (err->path[0] == '/')
         return false;
     va_start(ap, fmt);

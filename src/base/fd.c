@@ -19,7 +19,7 @@ ssize_t zf_fd_pread(int fd, void *p, size_t n, uint64_t off)
     return (ssize_t)done;
 }
 
-/* Advances past the bytes that a write took.  False: errno says why it failed. */
+/* Advances past the bytes written.  False: the write failed with errno. */
 static bool fd_wrote(ssize_t k, const char **p, size_t *n)
 {
     if (k < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pattern is cut at its first "**".  What is in front must match the beginning of the path, up
- * to some byte; the rest is tried at every byte from there on, by the same rule.  The recursion
- * is as deep as the pattern has "**", and the pattern is the user's own. */
+/* A pattern is split at its first "**".  The part before must match a beginning of the path; the
+ * rest is tried at every position from there on, in the same way.  The depth of the recursion is the
+ * number of "**" in the pattern, which is the user's own. */
 #include <zf/base/glob.h>
 
 #include <fnmatch.h>
@@ -13,7 +13,7 @@ bool zf_glob_is_pattern(const char *text)
     return strpbrk(text, "*?[") != NULL;
 }
 
-/* The first "**" that no backslash takes the meaning from, or NULL. */
+/* The first "**" that is not escaped, or NULL. */
 static const char *glob_double(const char *p)
 {
     for (; *p; p++)
@@ -35,7 +35,7 @@ static bool glob_head(const char *head, size_t n_head, const char *path, size_t 
     return fits;
 }
 
-/* Does what follows a "**" match anywhere from byte n of path on? */
+/* Does the part after a "**" match from any position at or after byte n of the path? */
 static bool glob_rest(const char *rest, const char *path, size_t n)
 {
     bool fits = *rest == '/' && (n == 0 || path[n - 1] == '/') && zf_glob_match(rest + 1, path + n);
@@ -57,7 +57,7 @@ bool zf_glob_match(const char *pattern, const char *path)
     const char *rest = two + strspn(two, "*");
     size_t n_head = (size_t)(two - pattern), len = strlen(path);
 
-    /* The usual case, without a wildcard in front, has one place only. */
+    /* Without a wildcard before the "**", which is usual, there is only one position to try. */
     if (strcspn(pattern, "*?[\\") == n_head)
         return strncmp(pattern, path, n_head) == 0 && glob_rest(rest, path, n_head);
     for (size_t n = 0; n <= len; n++)

@@ -7,11 +7,11 @@
 
 static struct zf_hash_key hash_key;
 
-/* Before main(), so that nobody has to ask whether there is a key.  Where getrandom() is forbidden,
- * the bytes that the kernel gave the process when it began serve. */
+/* Runs before main(), so that the key always exists.  Where getrandom() is forbidden, the random
+ * bytes that the kernel passes to every process (AT_RANDOM) are used. */
 __attribute__((constructor)) static void hash_draw_key(void)
 {
-    /* Up to 256 bytes come in one piece once the kernel's pool is ready. */
+    /* Requests of up to 256 bytes are never short. */
     if (getrandom(&hash_key, sizeof hash_key, 0) != (ssize_t)sizeof hash_key)
         memcpy(&hash_key, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof hash_key);
 }
@@ -74,7 +74,7 @@ uint64_t zf_hash_str(uint64_t seed, const char *s)
     return zf_hash(seed, s, strlen(s));
 }
 
-/* Every step can be undone, so that no two numbers meet. */
+/* Every step is invertible, so different numbers have different hashes. */
 uint64_t zf_hash_number(uint64_t v)
 {
     uint64_t h = (v ^ hash_key.k[0]) * 0x9e3779b97f4a7c15u;

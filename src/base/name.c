@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of files: %XX for bytes that a path cannot hold or a shell would trip over, a hash where a
- * name is too long, and the order in which 2 comes before 10. */
+/* File names: %XX for bytes that a path cannot hold or that are awkward in a shell, a hash in names
+ * that are too long, and natural order, in which 2 comes before 10. */
 #include <zf/base/name.h>
 
 #include <nettle/sha2.h>
@@ -30,8 +30,8 @@ static bool name_escaped(unsigned char c, bool first)
     return c < 0x20 || c == 0x7f || c == '/' || c == '%' || (c == '.' && first);
 }
 
-/* State of the encoder: `at` counts all bytes, `cut` is the last boundary that leaves room for
- * the hash and suffix. */
+/* State of the encoder: `at` is the number of bytes so far, `cut` the last character boundary that
+ * leaves room for the hash and suffix. */
 struct encoder {
     char *out;
     size_t at, cut, keep;
@@ -139,7 +139,7 @@ int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
 {
     size_t i = 0, j;
 
-    /* A common beginning decides nothing, but for the digits at its end. */
+    /* Skip the common prefix, except for digits at its end. */
     while (i < an && i < bn && a[i] == b[i])
         i++;
     while (i > 0 && name_digit(a, i - 1, an))

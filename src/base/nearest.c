@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates are ranked by edit distance (insertions, deletions, substitutions, and neighbours
- * that changed places), computed only as far as the worst name kept so far is away: a band of
- * the usual table, so that 10^6 names of a checkpoint take well under a second.  A name that
- * continues the wanted one behind a '.' (l1.weight.f32 for l1.weight) or below a '/' is nearest
- * of all: leaving the suffix out is the mistake made most. */
+/* Candidates are ranked by edit distance (insertions, deletions, substitutions, and swaps of
+ * neighbours), computed only up to the distance of the worst name kept so far: a band of the usual
+ * table, so that 10^6 names of a checkpoint take well under a second.  A name that continues the
+ * wanted one after a '.' (l1.weight.f32 for l1.weight) or a '/' ranks first, since leaving out the
+ * suffix is the most common mistake. */
 #include <zf/base/nearest.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* More edits than this make another name. */
+/* A name with more edits than this is not suggested. */
 #define MOST_EDITS 3u
 #define LONGEST 512u
 
@@ -21,7 +21,7 @@ static unsigned nearest_min3(unsigned a, unsigned b, unsigned c)
     return ab < c ? ab : c;
 }
 
-/* Edits from a[n_a] to b[n_b], or anything over `most` when it is more than that. */
+/* The number of edits from a[n_a] to b[n_b]; any number above `most` if there are more. */
 static unsigned nearest_edits(const char *a, size_t n_a, const char *b, size_t n_b, unsigned most)
 {
     unsigned row[3][LONGEST + 1];
@@ -37,7 +37,7 @@ static unsigned nearest_edits(const char *a, size_t n_a, const char *b, size_t n
 
         now[lo - 1] = lo == 1 ? (unsigned)i : most + 1;
         for (size_t j = lo; j <= hi; j++) {
-            /* Outside of the band of the row above nothing was computed: it is too far. */
+            /* Outside its band, the row above was not computed: too far. */
             unsigned above = j < i + most ? up[j] : most + 1;
 
             now[j] = nearest_min3(above + 1, now[j - 1] + 1, up[j - 1] + (a[i - 1] != b[j - 1]));
@@ -63,7 +63,7 @@ static unsigned nearest_cost(const char *want, const char *name, unsigned most)
 
 void zf_nearest_offer(struct zf_nearest *near, const char *name)
 {
-    /* Short words are alike by chance. */
+    /* Short words are similar by chance. */
     size_t n = strlen(near->want);
     unsigned most = n < 5 ? 1 : n < 12 ? 2 : MOST_EDITS, at = near->n;
     unsigned cost = nearest_cost(near->want, name, most);
@@ -72,7 +72,7 @@ void zf_nearest_offer(struct zf_nearest *near, const char *name)
         return;
     char *copy = strdup(name);
     if (!copy)
-        return; /* a hint less */
+        return; /* one suggestion less */
     if (near->n == NEAREST_MAX)
         free(near->name[--at]);
     else

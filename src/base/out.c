@@ -12,7 +12,7 @@
 
 #define FIRST 256u /* bytes */
 
-/* Room for n bytes more, and for the zero byte behind them. */
+/* Makes room for n more bytes and the terminating zero byte. */
 static bool out_room(struct zf_out *o, size_t n)
 {
     if (o->bad || n <= o->cap - o->n)
@@ -110,7 +110,7 @@ void zf_out_utf8(struct zf_out *o, uint32_t c)
         zf_out_u8(o, (uint8_t)(0x80 | (c >> 6 * tail & 0x3f)));
 }
 
-/* Number of bytes from p on that need no escape in a JSON string. */
+/* The number of bytes at the beginning of p[n] that need no escape in a JSON string. */
 static size_t out_plain(const char *p, size_t n)
 {
     size_t i = 0;

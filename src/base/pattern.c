@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-    PATTERN_BYTES = 4000,   /* of an expression */
-    PATTERN_NEST = 100,     /* groups in each other */
-    PATTERN_CODE = 1 << 20, /* bytes of a compiled one: ((a{99}){99}){99} */
-    PATTERN_STEPS = 100000, /* of a match */
+    PATTERN_BYTES = 4000,   /* length of an expression */
+    PATTERN_NEST = 100,     /* nested groups */
+    PATTERN_CODE = 1 << 20, /* bytes of a compiled expression: ((a{99}){99}){99} */
+    PATTERN_STEPS = 100000, /* steps of a match */
     PATTERN_DEPTH = 10000,
     PATTERN_HEAP = 1 << 10, /* KiB */
 };
@@ -35,11 +35,12 @@ static void *pattern_get(size_t n, void *ctx)
 
 static void pattern_give_back(void *p, void *ctx)
 {
-    (void)p; /* with the arena */
+    (void)p; /* freed with the arena */
     (void)ctx;
 }
 
-/* Python reads {,3} as {0,3}, \Z as the very end, [[:alpha:]] as a set of eight characters, and knows neither \Q nor \K.
+/* False for expressions that PCRE2 and Python read differently: in Python {,3} is {0,3}, \Z the very end, [[:alpha:]] a
+ * set of eight characters, and \Q and \K are unknown.
  * Source: Lib/re/_parser.py (3.6 ... 3.14); pcre2pattern(3), 10.36 ... 10.46. */
 static bool pattern_is_common(const char *p, size_t n)
 {

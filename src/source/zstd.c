@@ -189,7 +189,7 @@ static uint64_t zstd_frame_block(const struct unzstd *u, const struct frame *f)
     return f->out / u->b.span + (f->out % u->b.span != 0);
 }
 
-/* Decompresses up to the beginning of block n; discards the bytes. */
+/* Decompresses n bytes and discards them. */
 static bool zstd_pass_over(struct unzstd *u, uint64_t n, struct zf_err *err)
 {
     zf_auto(mem) uint8_t *spare = malloc(INPUT);
