@@ -2,7 +2,6 @@
 /* zerofs newest: the path of the newest save of a run that is whole; each newer one on stderr, with the reason. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <zf/verify/verify.h>
 
@@ -60,7 +59,6 @@ static void newest_found(void *ctx, const struct zf_finding *f)
 static bool newest_verify_all(struct newest *n, struct zf_tree *tree, struct zf_err *err)
 {
     const struct zf_checkpoint *c = zf_tree_checkpoint(tree);
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     zf_vec(struct zf_verify_tensor) all = {0};
     struct zf_verify_progress progress = {0};
     struct zf_verify_sum sum;
@@ -81,9 +79,7 @@ static bool newest_verify_all(struct newest *n, struct zf_tree *tree, struct zf_
     }
     const struct zf_verify_opts how = {.tensor = all.at,
                                        .n = all.n,
-                                       .jobs = (uint32_t)(n->o->jobs ? n->o->jobs
-                                                          : cpus > 0 ? (uint64_t)cpus
-                                                                     : 1),
+                                       .jobs = opts_jobs(n->o),
                                        .lim = &n->o->lim,
                                        .tree = tree,
                                        .found = newest_found,

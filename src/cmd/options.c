@@ -92,6 +92,13 @@ void opts_fini(struct opts *o)
     }
 }
 
+uint32_t opts_jobs(const struct opts *o)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return (uint32_t)(o->jobs ? o->jobs : cpus > 0 ? (uint64_t)cpus : 1);
+}
+
 bool opts_passes(const struct opts *o, const char *word)
 {
     for (uint32_t i = 0; i < o->pass.n; i++)

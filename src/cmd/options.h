@@ -64,6 +64,9 @@ bool opts_finish(struct opts *o, struct zf_err *err) ZF_CHECKED;
 /* Was this word given, which goes to libfuse as it is? */
 bool opts_passes(const struct opts *o, const char *word);
 
+/* Threads: -j, or one a CPU. */
+uint32_t opts_jobs(const struct opts *o);
+
 /* Things that options decide (options.def); or that it was given. */
 enum { OPTS_MODEL = 1, OPTS_BYTES = 2, OPTS_SHOWN = 4, OPTS_GIVEN = 8 };
 

@@ -2,7 +2,6 @@
 #include "stretch.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <zf/base/search.h>
 
@@ -31,8 +30,7 @@ struct zf_ahead *stretches_start(const struct stretches *s, const struct opts *o
                                  void *(*make)(void *ctx, uint64_t i, struct zf_err *err),
                                  void *ctx, struct zf_err *err)
 {
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint32_t few = (uint32_t)(o->jobs ? o->jobs : cpus > 0 ? (uint64_t)cpus : 1);
+    const uint32_t few = opts_jobs(o);
     const struct zf_ahead_work work = {.make = make,
                                        .drop = free,
                                        .ctx = ctx,

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <zf/base/ahead.h>
 #include <zf/base/name.h>
@@ -236,11 +235,9 @@ static void tags_print_json(const struct tags *t, size_t i, const struct tags_sa
 
 static bool tags_print(struct tags *t, struct zf_err *err)
 {
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const struct zf_ahead_work work = {.make = tags_make,
-                                       .drop = tags_save_free,
-                                       .ctx = t,
-                                       .few = cpus > 0 && cpus < ZF_AHEAD_FEW ? (uint32_t)cpus : 0};
+    const uint32_t jobs = opts_jobs(t->o);
+    const struct zf_ahead_work work = {
+        .make = tags_make, .drop = tags_save_free, .ctx = t, .few = jobs < ZF_AHEAD_FEW ? jobs : 0};
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, t->list.n, err);
 
     for (size_t i = 0; ahead && i < t->list.n; i++) {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <zf/base/clock.h>
 #include <zf/base/out.h>
@@ -266,7 +265,6 @@ static int verify_run(struct verify *v, struct zf_err *err)
     struct zf_err refused;
     const bool whole = v->part || verify_has_lost(v) ||
                        !open_is_refused(v->path, v->how, zf_tree_checkpoint(v->tree), &refused);
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const int64_t begin = zf_clock_ns();
 
     if (v->o->check && !verify_load_list(v->o->check, &list, err))
@@ -278,9 +276,7 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                        .part = v->part,
                                        .coverage =
                                            !v->part && v->o->only.n == 0 && v->o->except.n == 0,
-                                       .jobs = (uint32_t)(v->o->jobs ? v->o->jobs
-                                                          : cpus > 0 ? (uint64_t)cpus
-                                                                     : 1),
+                                       .jobs = opts_jobs(v->o),
                                        .lim = &v->o->lim,
                                        .refused = whole ? NULL : &refused,
                                        .list = list,
