@@ -3,24 +3,46 @@
  * files are copied: src/export. */
 #include "export.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include <zf/base/vec.h>
+#include <zf/view.h>
 
 #include "open.h"
+#include "print.h"
+#include "progress.h"
 #include "where.h"
+
+/* Unreadable files that are listed; a missing shard may affect thousands. */
+#define MOST_LINES 100
+
+struct export_unread {
+    uint32_t file; /* of the plan; a leader */
+    char *why;
+};
 
 struct exporting {
     struct zf_export_opts o;
-    const char
-        *given; /* the destination as the user named it: of a single file perhaps its new name */
+    const struct zf_export *x;
+    /* The destination as the user named it: of a single file perhaps its new name. */
+    const char *given;
     bool quiet;
     int code; /* of the first failure that is not about one file */
-    struct export_failed failed;
-    struct export_progress progress;
+    zf_vec(struct export_unread) unread;
+    int unread_code; /* of the first of them */
+    struct progress line;
 };
+
+static void zf_auto_exporting(struct exporting *e)
+{
+    for (size_t k = 0; k < e->unread.n; k++)
+        free(e->unread.at[k].why);
+    zf_vec_fini(&e->unread);
+}
 
 /* Only the export that is going on can be reached from a handler; NULL: it has ended. */
 static struct zf_export *volatile stop_export;
@@ -54,28 +76,114 @@ static void export_catch_signals(struct zf_export *x)
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
+/* ---- files that could not be read -------------------------------------------------------------- */
+
+/* Without memory it is only counted. */
 static void export_add_unread(void *ctx, uint32_t file, const struct zf_err *err)
 {
     struct exporting *e = ctx;
+    char text[1024];
+    struct zf_err memory;
+    struct export_unread *to = zf_vec_push(&e->unread, &memory);
 
-    export_failed_add(&e->failed, file, err);
+    if (to)
+        *to = (struct export_unread){file, strdup(zf_err_text(err, text, sizeof text))};
+    e->unread_code = e->unread_code ? e->unread_code : zf_err_exit(err);
 }
+
+static int export_by_file(const void *a, const void *b)
+{
+    const struct export_unread *x = a, *y = b;
+
+    return (x->file > y->file) - (x->file < y->file);
+}
+
+/* Prints "3 of 18 files could not be exported:" and a line for each, links included. */
+static void export_print_unread(struct exporting *e)
+{
+    const struct zf_export_plan *p = e->o.plan;
+    uint32_t failed = 0, lines = 0;
+
+    if (e->unread.n == 0)
+        return;
+    qsort(e->unread.at, e->unread.n, sizeof *e->unread.at, export_by_file);
+    for (size_t k = 0; k < e->unread.n; k++)
+        for (uint32_t i = e->unread.at[k].file; i != UINT32_MAX; i = p->file[i].follows)
+            failed++;
+    (void)fprintf(stderr, "zerofs: %" PRIu32 " of %" PRIu32 " files could not be exported:\n",
+                  failed, p->n);
+    for (size_t k = 0; k < e->unread.n && lines < MOST_LINES; k++) {
+        const struct export_unread *u = &e->unread.at[k];
+
+        for (uint32_t i = u->file; i != UINT32_MAX && lines < MOST_LINES; i = p->file[i].follows) {
+            lines++;
+            (void)fputs("  ", stderr);
+            print_name(stderr, p->file[i].from);
+            (void)fprintf(stderr, ": %s\n", u->why ? u->why : "cannot be read");
+        }
+    }
+    if (failed > lines)
+        (void)fprintf(stderr, "  and %" PRIu32 " more\n", failed - lines);
+}
+
+/* Had the checkpoint lost the bytes of every one of them?  Then no later run can have them. */
+static bool export_all_lost(const struct exporting *e)
+{
+    bool lost = true;
+
+    for (size_t k = 0; k < e->unread.n; k++)
+        lost = lost && e->o.plan->file[e->unread.at[k].file].st.lost;
+    return lost;
+}
+
+/* ---- progress ---------------------------------------------------------------------------------- */
 
 static void export_print_failure(void *ctx, const struct zf_err *err)
 {
     struct exporting *e = ctx;
 
-    progress_clear(&e->progress.line);
+    progress_clear(&e->line);
     const int code = cmd_fail(err);
     e->code = e->code ? e->code : code;
 }
 
+/* Bytes that an earlier run had copied count for how far the export is, but not for its speed, so that a resumed export does
+ * not begin with the speed of a disk that does not exist. */
 static void export_print_progress(void *ctx)
 {
     struct exporting *e = ctx;
+    const struct zf_export_count c = zf_export_count(e->x);
+    const struct progress_at at = {.bytes = c.bytes,
+                                   .all = e->o.plan->bytes,
+                                   .moved = c.bytes - c.kept,
+                                   .what = "file",
+                                   .item = c.begun ? c.begun - 1 : 0,
+                                   .items = e->o.plan->n};
 
-    export_progress_show(&e->progress);
+    progress_show(&e->line, &at);
 }
+
+/* "19 files, 40.0 GiB in DEST; 2.1 GiB of them copied in 0:31 (1.2 GiB/s)" */
+static void export_print_sum(const struct exporting *e)
+{
+    const struct zf_export_count c = zf_export_count(e->x);
+    const double took = progress_took(&e->line);
+    const uint64_t copied = c.bytes - c.kept;
+
+    (void)fprintf(stderr, "%s, %s in ", number_of(e->o.plan->n, "file").text,
+                  number_bytes(e->o.plan->bytes).text);
+    print_name(stderr, e->given);
+    if (copied == e->o.plan->bytes)
+        (void)fputs("; copied in ", stderr);
+    else
+        (void)fprintf(stderr, "; %s of them copied in ", number_bytes(copied).text);
+    (void)fprintf(stderr, "%u:%02u", (unsigned)took / 60, (unsigned)took % 60);
+    if (copied && took > 1e-3)
+        (void)fprintf(stderr, " (%s/s)", number_bytes((uint64_t)((double)copied / took)).text);
+    (void)fputc('\n', stderr);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------- */
 
 /* After the last copy. */
 static int export_conclude(struct exporting *e, struct zf_export *x)
@@ -88,14 +196,14 @@ static int export_conclude(struct exporting *e, struct zf_export *x)
         (void)signal(stop_signal, SIG_DFL);
         (void)raise(stop_signal);
     }
-    export_failed_print(&e->failed, e->o.plan);
-    if (e->code == EXIT_OK && export_failed_for_good(&e->failed, e->o.plan)) {
+    export_print_unread(e);
+    if (e->code == EXIT_OK && export_all_lost(e)) {
         if (!zf_export_finish(x, &err))
             return cmd_fail(&err);
-        if (!e->quiet && e->failed.of.n == 0)
-            export_progress_close(&e->progress, e->given);
+        if (!e->quiet && e->unread.n == 0)
+            export_print_sum(e);
     }
-    return e->code ? e->code : e->failed.code;
+    return e->code ? e->code : e->unread_code;
 }
 
 static int export_to(struct exporting *e)
@@ -106,13 +214,11 @@ static int export_to(struct exporting *e)
     if (!x)
         return cmd_fail(&err);
     export_catch_signals(x);
-    e->progress.x = x;
-    e->progress.plan = e->o.plan;
-    progress_start(&e->progress.line, !e->quiet);
+    e->x = x;
+    progress_start(&e->line, !e->quiet);
     zf_export_run(x);
-    progress_clear(&e->progress.line);
+    progress_clear(&e->line);
     const int code = export_conclude(e, x);
-    export_failed_fini(&e->failed);
     stop_export = NULL;
     return code;
 }
@@ -177,17 +283,14 @@ static int export_words(struct exporting *e, const struct opts *o, char **words,
 
 int cmd_export(const struct opts *o, int n, char **word)
 {
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    struct exporting e = {.o = {.force = o->force,
-                                .sums = o->sha256,
-                                .jobs = o->jobs    ? (uint32_t)o->jobs
-                                        : cpus < 1 ? 1
-                                        : cpus > 4 ? 4
-                                                   : (uint32_t)cpus,
-                                .unread = export_add_unread,
-                                .failed = export_print_failure,
-                                .tick = export_print_progress},
-                          .quiet = o->quiet};
+    const uint32_t jobs = opts_jobs(o);
+    zf_auto(exporting) struct exporting e = {.o = {.force = o->force,
+                                                   .sums = o->sha256,
+                                                   .jobs = o->jobs || jobs < 4 ? jobs : 4,
+                                                   .unread = export_add_unread,
+                                                   .failed = export_print_failure,
+                                                   .tick = export_print_progress},
+                                             .quiet = o->quiet};
 
     e.o.ctx = &e;
     return export_words(&e, o, word, n);

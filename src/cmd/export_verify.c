@@ -9,7 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include <zf/base/vec.h>
 #include <zf/codec/json.h>
+#include <zf/view.h>
 
 #define VERIFY_SUMS "state/integrity.json"
 
