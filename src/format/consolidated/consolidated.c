@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/llama.h>
 #include <zf/assemble/numbered.h>
 #include <zf/assemble/torch_ahead.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/assemble/torch_place.h>
 #include <zf/assemble/tp_rules.h>
 #include <zf/format.h>
-
-#include "llama.h"
 
 extern const struct zf_format zf_format_consolidated;
 
@@ -52,7 +51,7 @@ struct consolidated {
     struct zf_torch_ahead ahead;
     bool lost;                       /* a file could not be read, in a degraded build */
     const struct zf_tp_rules *rules; /* or NULL */
-    struct llama_width width;
+    struct zf_llama_width width;
 };
 
 static bool consolidated_names(struct consolidated *c, struct zf_err *err)
@@ -117,7 +116,7 @@ static bool consolidated_cut(void *ctx, const struct zf_tree_tensor *t, struct z
     struct zf_cut_rule rule = {.kind = ZF_CUT_COPIES};
     bool ok = c->rules
                   ? t->ndim == 0 || zf_tp_rules_find(c->rules, t->name, t->name_len, &rule, err)
-                  : llama_cut(&c->width, t, &rule, err);
+                  : zf_llama_cut(&c->width, t, &rule, err);
 
     return ok && zf_cut_lay(&rule, t->ndim, t->shard, t->n_ranks, c->a, out, err);
 }
@@ -147,7 +146,7 @@ static bool consolidated_widths(struct consolidated *c, char why[520], struct zf
         (void)snprintf(why, 520, "there is no \"%s\", which Llama has", norm);
         return true;
     }
-    if (llama_width_read(c->st, zf_draft_type(d).shape[0], c->o->lim, &c->width, err))
+    if (zf_llama_width_read(c->st, zf_draft_type(d).shape[0], c->o->lim, &c->width, err))
         return true;
     if (err->code != ZF_E_FORMAT)
         return false;

@@ -7,6 +7,7 @@
 #include <zf/assemble/files.h>
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/hf_index.h>
+#include <zf/assemble/llama.h>
 #include <zf/assemble/optim_index.h>
 #include <zf/assemble/save_dirs.h>
 #include <zf/assemble/torch_files.h>
@@ -281,6 +282,8 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
         return false;
     return torch_add_loose(&a, &names, false, err) && torch_read_any(&a, err) &&
            zf_torch_set_place(s, err) && (!indexed || zf_st_index_check(&x, &reader, b, err)) &&
+           (!zf_store_has(st, "consolidated.00.pth", ZF_ENTRY_FILE) ||
+            zf_llama_check_alone(st, o->lim, b, err)) &&
            (!optimizer || zf_optim_index_add_dir(st, optimizer, o, b, err));
 }
 

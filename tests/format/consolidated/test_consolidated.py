@@ -138,6 +138,19 @@ check("no norm.weight", tree.code == 0 and any('no "norm.weight"' in n for n in 
 
 tree = Tree({"consolidated.00.pth": {"w": Tensor(1, 2)}, "params.json": b"{}"})
 check("one file alone is torch's", tree.code == 0 and ("", "w") in tree.tensor, f"{tree.err} {tree.tensor}")
+for ranks in (2, 4):
+    left = {f: v for f, v in cut(LLAMA, ranks).items() if f in ("consolidated.00.pth", "params.json")}
+    refused(f"the first of {ranks} alone", left, f"so that {ranks} ranks saved it")
+    refused(f"the first of {ranks} alone, by name", left, "consolidated.01.pth: it is missing")
+    tree = Tree(left, degraded=True)
+    check("the same, degraded", tree.code == 0 and ("", "norm.weight") in tree.tensor and any("consolidated.01.pth" in n for n in tree.notes),
+          f"{tree.err} {tree.notes}")
+for title, params in (("all of a model", PARAMS), ("one whose heads are wider", {**PARAMS, "n_heads": 2, "head_dim": 4}),
+                      ("one with settings of another", {**PARAMS, "dim": 16}), ("one with fewer heads than rows", {**PARAMS, "n_heads": 1, "head_dim": 3})):
+    tree = Tree(cut(LLAMA, 1, params))
+    check(f"alone: {title}", tree.code == 0 and ("", "norm.weight") in tree.tensor and not any("consolidated" in n for n in tree.notes), f"{tree.err} {tree.notes}")
+tree = Tree({f: v for f, v in two.items() if f == "consolidated.00.pth"})
+check("alone without params.json nothing tells", tree.code == 0 and ("", "norm.weight") in tree.tensor, f"{tree.err} {tree.notes}")
 whole = Tree({**two, "notes.txt": b"", "consolidated.1.pth": b"", "consolidated.003.pth": b"", "consolidated.+2.pth": b""})
 check("files of almost such names", whole.code == 0 and ("", "norm.weight") in whole.tensor, whole.err)
 steps = {f"consolidated.0{r}.pth": {**two[f"consolidated.0{r}.pth"], "step": 7 + r} for r in (0, 1)}

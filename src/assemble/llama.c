@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "llama.h"
+#include <zf/assemble/llama.h>
 
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/codec/json.h>
 
 #define PARAMS "params.json"
@@ -59,7 +60,7 @@ static bool llama_number(const json_t *j, const char *key, uint64_t *out, struct
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a number below 2^32", key);
 }
 
-static bool llama_width_params(const json_t *j, struct llama_width *w, struct zf_err *err)
+static bool llama_width_params(const json_t *j, struct zf_llama_width *w, struct zf_err *err)
 {
     uint64_t model, heads, keys, head;
 
@@ -80,13 +81,13 @@ static bool llama_width_params(const json_t *j, struct llama_width *w, struct zf
     return true;
 }
 
-bool llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_limits *lim,
-                      struct llama_width *out, struct zf_err *err)
+bool zf_llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_limits *lim,
+                         struct zf_llama_width *out, struct zf_err *err)
 {
     uint64_t n;
 
     /* Without params.json: heads as wide as the model, as in every Llama of Meta's. */
-    *out = (struct llama_width){.model = norm, .query = norm};
+    *out = (struct zf_llama_width){.model = norm, .query = norm};
     if (!zf_store_find(st, PARAMS))
         return true;
     zf_auto(mem) char *text = zf_store_slurp(st, PARAMS, lim->json_bytes, &n, err);
@@ -117,7 +118,7 @@ static bool llama_is(const struct llama_known *k, const struct zf_tree_tensor *t
            memcmp(t->name + layer, k->name, n) == 0;
 }
 
-static uint64_t llama_extent(const struct llama_width *w, enum llama_extent e)
+static uint64_t llama_extent(const struct zf_llama_width *w, enum llama_extent e)
 {
     switch (e) {
     case LLAMA_MODEL:
@@ -134,7 +135,7 @@ static uint64_t llama_extent(const struct llama_width *w, enum llama_extent e)
 }
 
 /* The whole that equal shards make is as the widths say. */
-static bool llama_fits(struct llama_width *w, const struct zf_tree_tensor *t,
+static bool llama_fits(struct zf_llama_width *w, const struct zf_tree_tensor *t,
                        const struct llama_known *k, struct zf_cut_rule *out, struct zf_err *err)
 {
     if (t->ndim != k->ndim) {
@@ -171,8 +172,8 @@ static bool llama_shards_equal(const struct zf_tree_tensor *t, struct zf_err *er
     return true;
 }
 
-bool llama_cut(struct llama_width *w, const struct zf_tree_tensor *t, struct zf_cut_rule *out,
-               struct zf_err *err)
+bool zf_llama_cut(struct zf_llama_width *w, const struct zf_tree_tensor *t, struct zf_cut_rule *out,
+                  struct zf_err *err)
 {
     if (!llama_shards_equal(t, err))
         return false;
@@ -181,4 +182,33 @@ bool llama_cut(struct llama_width *w, const struct zf_tree_tensor *t, struct zf_
             return llama_fits(w, t, &llama_table[i], out, err);
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "how it is cut is not recorded. Give the rules with -o tp_rules=FILE");
+}
+
+bool zf_llama_check_alone(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+                          struct zf_err *err)
+{
+    static const char norm[] = "norm.weight", query[] = "layers.0.attention.wq.weight";
+    const struct zf_draft *n = zf_build_find(b, (struct zf_spot){"", norm, sizeof norm - 1});
+    const struct zf_draft *q = zf_build_find(b, (struct zf_spot){"", query, sizeof query - 1});
+    struct zf_llama_width w;
+
+    if (!n || !q || zf_draft_type(n).ndim != 1 || zf_draft_type(q).ndim != 2 ||
+        !zf_store_has(st, PARAMS, ZF_ENTRY_FILE))
+        return true;
+    if (!zf_llama_width_read(st, zf_draft_type(n).shape[0], lim, &w, err)) {
+        if (err->code != ZF_E_FORMAT)
+            return false;
+        zf_err_clear(err); /* of another model, or no JSON: it proves nothing */
+        return true;
+    }
+    const uint64_t rows = zf_draft_type(q).shape[0];
+    if (zf_draft_type(q).shape[1] != w.model || rows == 0 || rows >= w.query || w.query % rows)
+        return true;
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "it is missing: %s of consolidated.00.pth has %llu rows, but by " PARAMS
+            " the model has %llu, so that %llu ranks saved it",
+            query, (unsigned long long)rows, (unsigned long long)w.query,
+            (unsigned long long)(w.query / rows));
+    (void)zf_err_in(err, "consolidated.01.pth");
+    return zf_forgive(b, err);
 }
