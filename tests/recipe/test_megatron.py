@@ -187,6 +187,8 @@ def latent_attention():
         c.safetensors("save/model.safetensors", decoder(moe=(0,), mla="wide", bias=True).save)
         c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid"})
         c.told("hf/ is not the model DeepseekV3ForCausalLM", "layers without experts behind layers with them", at="save")
+    shown(decoder(moe=(1,), mla="wide", local="local", shared="shared_experts"), {**MLA, **MOE, "moe_shared_expert_intermediate_size": 14, "moe_router_pre_softmax": True},
+          "DeepseekV2ForCausalLM", first_k_dense_replace=1)
     # All layers without experts.
     shown(decoder(mla="wide"), {**MLA, "moe_router_topk": 2}, "DeepseekV2ForCausalLM", n_routed_experts=0, first_k_dense_replace=LAYERS)
     # transformers refuses null.

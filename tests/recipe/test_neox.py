@@ -41,8 +41,10 @@ def parts(tied=False):
 
 
 class Neox(Case):
-    def save(self, tp=1, pp=1, model=MODEL, train=TRAIN, args=None, twist=None, tied=False, front="", without=()):
+    def save(self, tp=1, pp=1, model=MODEL, train=TRAIN, args=None, twist=None, tied=False, front="", without=(), renamed=()):
         of = {front + n: p for n, p in parts(tied).items() if not n.endswith(without)}
+        for old, new in renamed:
+            of = {n.replace(old, new): p for n, p in of.items()}
         state = makeds.State({n: p[0] for n, p in of.items()})
         stages = [[0, 2, 3, 5, 6]] if pp == 1 else [[0, 2], [3, 5, 6]]
         cuts = {n: p[1] for n, p in of.items()}
@@ -106,6 +108,15 @@ def parallel_residuals_of_one_rank():
     with Neox() as c:
         config = c.save(model=MODEL.replace("residual\": false", "residual\": true")).holds()
         assert config["use_parallel_residual"] is True
+
+
+def a_feed_forward_by_its_other_names():
+    with Neox() as c:
+        config = c.save(renamed=(("dense_h_to_4h", "linear1"), ("dense_4h_to_h", "linear2"))).holds()
+        assert config == {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "attention_bias": True, "bos_token_id": None, "eos_token_id": None,
+                          "hidden_act": "gelu_new", "hidden_size": 8, "intermediate_size": 32, "layer_norm_eps": 0.0001, "max_position_embeddings": 64, "num_attention_heads": 4,
+                          "num_hidden_layers": 2, "rotary_emb_base": 20000.0, "rotary_pct": 0.5, "tie_word_embeddings": False, "torch_dtype": config["torch_dtype"],
+                          "use_parallel_residual": False, "vocab_size": 12}, config
 
 
 def attentions_without_biases():
@@ -193,6 +204,6 @@ def without_settings_a_config_json_is_asked_for():
             assert "tanh" not in c.run("info", None, "-v", *opts, at="global_step3").stdout.decode()
 
 
-main([attentions_without_biases, layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
+main([a_feed_forward_by_its_other_names, attentions_without_biases, layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
       settings_that_contradict_are_refused, without_settings_a_config_json_is_asked_for,
       a_vocabulary_is_cut_by_a_config_json_from_outside])

@@ -194,6 +194,14 @@ def llama_of_meta():
         m.put(p + "ffn_norm.weight", [16], q + "post_attention_layernorm.weight")
     three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
     tied = {"output.weight": m.save["tok_embeddings.weight"]}
+    with Save() as c:  # without a head, beside a config.json that does not say that the embedding is one
+        c.safetensors("save/model.safetensors", {k: v for k, v in m.save.items() if k != "output.weight"})
+        c.file("save/params.json", params)
+        opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+        for said in (True, None):
+            side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": said}
+            c.file("side/config.json", {k: v for k, v in side.items() if v is not None})
+            c.told("hf/ is the model LlamaForCausalLM" if said else "hf/ is not the model LlamaForCausalLM: config.json does not say that the head is the embedding", at="save", opts=opts)
     for change, more, want in (({}, {}, {"rope_theta": 10000.0, "max_position_embeddings": 4096, "num_key_value_heads": 2, "head_dim": 4, "rms_norm_eps": 1e-4, "rope_scaling": None}),
                                ({"rope_theta": 500000.0}, {}, {"rope_theta": 500000.0, "max_position_embeddings": 8192}),
                                ({"rope_theta": 500000.0, "use_scaled_rope": True}, {}, {"rope_scaling": three, "max_position_embeddings": 131072}),
