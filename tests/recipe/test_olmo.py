@@ -219,6 +219,23 @@ def windows_of_olmo_3():
             ("clip_qkv", 8.0, "another attention"), ("qk_norm", {"name": "rms"}, "another attention"), ("sliding_window", {"pattern": [3]}, "other windows")))), "Olmo3ForCausalLM")
 
 
+def tensors_that_no_class_has_are_refused_by_name():
+    for name, said in (("blocks.0.attention.w_g.weight", "attention with gates (attention.w_g)"), ("blocks.0.attention.sinks", "attention with sinks"),
+                       ("embedding_norm.weight", "a norm behind the embedding (embedding_norm)")):
+        m = core(False)
+        m.put(name, [WIDTH])
+        judged(m, "config.json", experiment("default"), (({}, said),), "LlamaForCausalLM")
+    judged(core(True, "each"), "config.json", experiment("reordered_norm", qk_norm=RMS, use_head_qk_norm=True), (({}, "norms of each head's queries"),), "Olmo2ForCausalLM")
+    with Save() as c:  # a head that is lost is not said to differ
+        m = core(False)
+        head = m.save.pop("lm_head.w_out.weight")
+        path = c.safetensors("save/model.safetensors", {**m.save, "lm_head.w_out.weight": (*head[:2], m.save["embeddings.weight"][2])})
+        c.file("save/config.json", experiment("default")({"tie_word_embeddings": True}))
+        c.told("hf/ is the model LlamaForCausalLM", at="save")
+        os.truncate(path, os.path.getsize(path) - 100)
+        c.told("hf/ is not the model LlamaForCausalLM", "which cannot be seen", at="save", opts=("-o", "degraded,lost=omit"))
+
+
 def a_vocabulary_is_cut_by_a_config_json_from_outside():
     m = core(True, "all")
     for n in ("model.embed_tokens.weight", "lm_head.weight"):
@@ -285,6 +302,6 @@ def a_config_json_that_does_not_tie_the_head_is_refused():
     needs_a_tied_head(m, "config.json", experiment("default")({"tie_word_embeddings": True}), "LlamaForCausalLM", "llama")
 
 
-main([a_config_json_that_does_not_tie_the_head_is_refused, olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
+main([tensors_that_no_class_has_are_refused_by_name, a_config_json_that_does_not_tie_the_head_is_refused, olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
       gains_of_each_head_are_refused, a_config_json_from_outside_scales_as_the_settings_say, fronts_are_taken_off,
       a_head_that_is_the_embedding_is_left_out])
