@@ -10,8 +10,8 @@ struct zf_export_file {
     char *from;     /* path in the tree */
     const char *to; /* path below the destination: the end of `from`, or a name it was given */
     struct zf_stat st;
-    uint32_t leader;  /* index of the file this one is a hard link of; its own index = none */
-    uint32_t follows; /* index of the next link of the same leader; UINT32_MAX = no more */
+    uint32_t link_of;   /* index of the file this one is a hard link of; its own index = none */
+    uint32_t next_link; /* index of the next link of the same file; UINT32_MAX = no more */
     uint8_t sha256[32];
     bool done;
 };
@@ -20,7 +20,7 @@ struct zf_export_plan {
     struct zf_export_file *file; /* in the order of the listing */
     uint32_t n;
     size_t cap;
-    uint64_t bytes; /* of all leaders */
+    uint64_t bytes; /* hard links once */
 };
 
 /* Looks path[n] up, with cp(1)'s rules: a file goes into the destination by its own name, and so does

@@ -21,7 +21,7 @@
 #define MOST_LINES 100
 
 struct export_unread {
-    uint32_t file; /* of the plan; a leader */
+    uint32_t file; /* of the plan; no link of another */
     char *why;
 };
 
@@ -108,14 +108,15 @@ static void export_print_unread(struct exporting *e)
         return;
     qsort(e->unread.at, e->unread.n, sizeof *e->unread.at, export_by_file);
     for (size_t k = 0; k < e->unread.n; k++)
-        for (uint32_t i = e->unread.at[k].file; i != UINT32_MAX; i = p->file[i].follows)
+        for (uint32_t i = e->unread.at[k].file; i != UINT32_MAX; i = p->file[i].next_link)
             failed++;
     (void)fprintf(stderr, "zerofs: %" PRIu32 " of %" PRIu32 " files could not be exported:\n",
                   failed, p->n);
     for (size_t k = 0; k < e->unread.n && lines < MOST_LINES; k++) {
         const struct export_unread *u = &e->unread.at[k];
 
-        for (uint32_t i = u->file; i != UINT32_MAX && lines < MOST_LINES; i = p->file[i].follows) {
+        for (uint32_t i = u->file; i != UINT32_MAX && lines < MOST_LINES;
+             i = p->file[i].next_link) {
             lines++;
             (void)fputs("  ", stderr);
             print_name(stderr, p->file[i].from);

@@ -80,7 +80,7 @@ static bool verify_planned(struct zf_tree *tree, const struct zf_export_plan *pl
     for (uint32_t i = 0; i < plan->n; i++) {
         struct zf_err why = {.code = ZF_OK};
         const struct zf_map *m =
-            plan->file[i].leader == i ? zf_tree_map(tree, plan->file[i].st.ino, &why) : NULL;
+            plan->file[i].link_of == i ? zf_tree_map(tree, plan->file[i].st.ino, &why) : NULL;
 
         /* A file that cannot be planned is told when it is copied. */
         if (m && !zf_map_each_source(m, verify_add, out))

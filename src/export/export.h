@@ -146,14 +146,14 @@ bool export_part_sync(const struct export_spot *s, int fd, struct zf_err *err) Z
  * only as certain as its directory. */
 enum export_end export_names_sync(const struct export_run *run, struct zf_err *err) ZF_CHECKED;
 
-/* Makes the files of the plan that follow `i` hard links of it, which has its name. */
+/* Makes the further links of file `i` of the plan, which is there under its name. */
 enum export_end export_link(struct export_run *run, uint32_t i, struct zf_err *err) ZF_CHECKED;
 
 /* ---- copy ------------------------------------------------------------------------------------ */
 /* One file of the tree becomes one file of the destination. */
 
-/* Copies file `i` of the plan, which is a leader, and puts it into the batch; when that is full,
- * all of it is settled.  buf: EXPORT_BUF bytes; both are the caller's own.  Errors may be about
+/* Copies file `i` of the plan, which is no link of another, and puts it into the batch; when that is
+ * full, all of it is settled.  buf: EXPORT_BUF bytes; both are the caller's own.  Errors may be about
  * another file of the batch. */
 #define EXPORT_BUF (1u << 20)
 enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *buf,

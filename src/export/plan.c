@@ -34,7 +34,7 @@ static bool plan_add(void *ctx, const char *path, const struct zf_stat *st, stru
     if (!from)
         return zf_fail_sys(err, "plan the export");
     p->file[p->n] = (struct zf_export_file){
-        .from = from, .to = from + look->base, .st = *st, .leader = p->n, .follows = UINT32_MAX};
+        .from = from, .to = from + look->base, .st = *st, .link_of = p->n, .next_link = UINT32_MAX};
     p->n++;
     return true;
 }
@@ -125,8 +125,8 @@ static void plan_tie(struct zf_export_plan *p, uint32_t *order)
         if (f->done)
             continue;
         if (last != UINT32_MAX && p->file[last].st.ino == f->st.ino) {
-            f->leader = p->file[last].leader;
-            p->file[last].follows = order[k];
+            f->link_of = p->file[last].link_of;
+            p->file[last].next_link = order[k];
         } else {
             p->bytes += f->st.size;
         }
@@ -144,7 +144,7 @@ static void plan_drop_doubles(struct zf_export_plan *p)
             free(p->file[i].from);
         } else {
             p->file[n] = p->file[i];
-            p->file[n].leader = n;
+            p->file[n].link_of = n;
             n++;
         }
     }

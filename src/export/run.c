@@ -143,7 +143,7 @@ static void *run_work(void *arg)
 
         if (i >= x->run.plan->n)
             break;
-        if (x->run.plan->file[i].leader == i)
+        if (x->run.plan->file[i].link_of == i)
             run_copy(x, i, buf, &batch);
     }
     /* Also when all is to end: what is whole gets its name. */

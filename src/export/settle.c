@@ -158,11 +158,11 @@ enum export_end export_link(struct export_run *run, uint32_t i, struct zf_err *e
     const struct zf_export_file *f = &run->plan->file[i];
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};
 
-    if (f->follows == UINT32_MAX)
+    if (f->next_link == UINT32_MAX)
         return EXPORT_OK;
     if (!export_dest_spot(run->root, f->to, &spot, err))
         return settle_failed(run, f->to, err);
-    for (uint32_t k = f->follows; k != UINT32_MAX; k = run->plan->file[k].follows) {
+    for (uint32_t k = f->next_link; k != UINT32_MAX; k = run->plan->file[k].next_link) {
         struct zf_export_file *tie = &run->plan->file[k];
 
         memcpy(tie->sha256, f->sha256, sizeof tie->sha256);

@@ -22,11 +22,11 @@ static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8", bad_nam
 static int root;
 static struct zf_tree *tree;
 static struct zf_export_file file[] = {
-    {.from = long_name, .to = long_name, .follows = UINT32_MAX},
-    {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX},
-    {.from = bad_name, .to = bad_name, .leader = 2, .follows = UINT32_MAX},
-    {.from = late_name, .to = late_name, .leader = 3, .follows = UINT32_MAX},
-    {.from = hashed_name, .to = hashed_name, .leader = 4, .follows = UINT32_MAX}};
+    {.from = long_name, .to = long_name, .next_link = UINT32_MAX},
+    {.from = short_name, .to = short_name, .link_of = 1, .next_link = UINT32_MAX},
+    {.from = bad_name, .to = bad_name, .link_of = 2, .next_link = UINT32_MAX},
+    {.from = late_name, .to = late_name, .link_of = 3, .next_link = UINT32_MAX},
+    {.from = hashed_name, .to = hashed_name, .link_of = 4, .next_link = UINT32_MAX}};
 enum { HASHED = 4 };
 enum { FILES = sizeof file / sizeof *file };
 static unsigned char buf[EXPORT_BUF];

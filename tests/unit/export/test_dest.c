@@ -98,8 +98,8 @@ static void a_link_where_rename_does_not_know_its_flag(void **state)
 /* One export after the other: what an earlier one wrote stays, but for what is written again. */
 static void sums_of_several_exports(void **state)
 {
-    struct zf_export_file b = {.to = "b", .st.size = 5, .done = true, .follows = UINT32_MAX};
-    struct zf_export_file c = {.to = "c", .st.size = 5, .done = true, .follows = UINT32_MAX};
+    struct zf_export_file b = {.to = "b", .st.size = 5, .done = true, .next_link = UINT32_MAX};
+    struct zf_export_file c = {.to = "c", .st.size = 5, .done = true, .next_link = UINT32_MAX};
     const struct zf_export_plan first = {.file = &b, .n = 1}, second = {.file = &c, .n = 1};
     struct zf_err err = {.code = ZF_OK};
     char want[200], zeros[65], ones[65];
@@ -121,7 +121,8 @@ static void sums_of_several_exports(void **state)
 /* A digest of 64 digits does not go into 10 bytes.  Were it tried again for ever, the alarm would end the test. */
 static void sums_that_the_disk_does_not_take(void **state)
 {
-    struct zf_export_file file[] = {{.to = "b", .st.size = 5, .done = true, .follows = UINT32_MAX}};
+    struct zf_export_file file[] = {
+        {.to = "b", .st.size = 5, .done = true, .next_link = UINT32_MAX}};
     const struct zf_export_plan plan = {.file = file, .n = 1};
     struct zf_err err = {.code = ZF_OK};
     struct rlimit usual, small;

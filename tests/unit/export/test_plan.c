@@ -80,7 +80,7 @@ static bool look(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 static const struct zf_tree_ops ops = {.lookup = lookup, .stat = look, .entry = entry};
 static struct zf_tree tree = {.ops = &ops};
 
-/* The plan as "to=from" of every file, "to->leader" of a hard link, and the bytes. */
+/* The plan as "to=from" of every file, "to->first name" of a hard link, and the bytes. */
 static void expect_plan(const char *want, char **path, int n)
 {
     struct zf_err err = {.code = ZF_OK};
@@ -92,8 +92,8 @@ static void expect_plan(const char *want, char **path, int n)
     for (uint32_t i = 0; i < p.n; i++) {
         const struct zf_export_file *f = &p.file[i];
 
-        len += (size_t)snprintf(got + len, sizeof got - len, f->leader == i ? "%s=%s " : "%s->%s ",
-                                f->to, f->leader == i ? f->from : p.file[f->leader].to);
+        len += (size_t)snprintf(got + len, sizeof got - len, f->link_of == i ? "%s=%s " : "%s->%s ",
+                                f->to, f->link_of == i ? f->from : p.file[f->link_of].to);
     }
     (void)snprintf(got + len, sizeof got - len, "%d", (int)p.bytes);
     assert_string_equal(got, want);

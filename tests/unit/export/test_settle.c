@@ -142,11 +142,11 @@ static enum export_end settle(uint32_t n, int bad, struct zf_export_file file[4]
     run.journal = export_journal_open(root, err);
     assert_ok(run.journal, err);
     for (uint32_t i = 0; i < 4; i++) {
-        file[i] =
-            (struct zf_export_file){.to = to[i], .st.size = 5, .leader = i, .follows = UINT32_MAX};
+        file[i] = (struct zf_export_file){
+            .to = to[i], .st.size = 5, .link_of = i, .next_link = UINT32_MAX};
     }
-    file[0].follows = 3;
-    file[3].leader = 0;
+    file[0].next_link = 3;
+    file[3].link_of = 0;
     for (uint32_t i = 0; i < n; i++) {
         int fd;
         ino_t ino = part(parts[i], &fd);
@@ -336,9 +336,9 @@ static enum export_end link_a(bool force, struct zf_export_file file[3], struct 
     struct zf_export_plan plan = {.file = file, .n = 3};
     struct export_run run = {.plan = &plan, .dest = "dest", .root = root, .force = force};
 
-    file[0] = (struct zf_export_file){.to = "a", .follows = 1, .sha256 = {1, 2, 3}};
-    file[1] = (struct zf_export_file){.to = "tie", .follows = 2};
-    file[2] = (struct zf_export_file){.to = "b", .follows = UINT32_MAX};
+    file[0] = (struct zf_export_file){.to = "a", .next_link = 1, .sha256 = {1, 2, 3}};
+    file[1] = (struct zf_export_file){.to = "tie", .next_link = 2};
+    file[2] = (struct zf_export_file){.to = "b", .next_link = UINT32_MAX};
     zf_err_clear(err);
     return export_link(&run, 0, err);
 }
