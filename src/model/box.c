@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For
- * shorter ones the kernel's work per row outweighs copying them out of one block. */
+/* Rows of at least this many bytes are read by preadv straight into the reply.  For shorter ones the
+ * kernel's work per row outweighs copying them out of one block. */
 #define SHORT_ROW 2048
-/* Room is used again only after this many reads: a pread of 128 KiB to where the one before went
- * takes a third longer (Zen 5). */
+/* A buffer area is reused only after this many reads: a pread of 128 KiB to the area of the last
+ * one takes a third longer (Zen 5). */
 #define AREAS 8
 #define IOVS 1024
 
@@ -27,7 +27,7 @@ uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, 
                     uint64_t *extent)
 {
     uint64_t count = 1; /* positions so far */
-    bool whole = true;  /* in all dimensions inside this one */
+    bool whole = true;  /* the box covers all dimensions inside this one */
 
     for (uint32_t d = nd; d-- > 0;) {
         start[d] = at % size[d];
@@ -77,7 +77,7 @@ uint64_t box_span(const struct box *b)
     return last + 1;
 }
 
-/* Fetching this many bytes more costs less than asking twice. */
+/* Fetching this many bytes too much costs less than a second request. */
 #define NEAR (64u << 10)
 
 bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
@@ -100,14 +100,14 @@ bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
 
 /* ---- the rows of a box, in order ---------------------------------------------------------- */
 
-/* A row is contiguous in the tensor: the last dimension, and all dimensions round it
- * that the box has whole. */
+/* A row is contiguous in the tensor: the last dimension, and all dimensions next to it that the box
+ * covers completely. */
 struct rows {
     const struct box *b;
-    uint32_t nd;               /* dimensions that count rows */
+    uint32_t nd;               /* dimensions outside of a row */
     uint64_t len;              /* bytes of a row */
-    uint64_t in;               /* bytes of the row that are behind us */
-    uint64_t pos;              /* byte of the tensor where the row begins */
+    uint64_t in;               /* bytes of the current row already passed */
+    uint64_t pos;              /* offset of the row in the tensor */
     uint64_t idx[ZF_BOX_DIMS]; /* [nd] */
 };
 
@@ -144,7 +144,7 @@ static void box_rows_next(struct rows *r)
     }
 }
 
-/* Steps over at most n bytes of a row: *at_out = their place in the tensor. */
+/* Advances by at most n bytes within a row; *at_out: their offset in the tensor.  Returns their number. */
 static uint64_t box_rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
 {
     uint64_t k = r->len - r->in;
@@ -163,7 +163,7 @@ static uint64_t box_rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
             memcpy(to + i * step, from + i * (bytes), bytes);                                      \
         break
 
-/* Scatters n packed rows; their usual lengths without a call a row. */
+/* Copies n packed rows to every `step` bytes; common lengths without a call per row. */
 static void box_scatter_rows(unsigned char *to, uint64_t step, const unsigned char *from,
                              uint64_t len, uint64_t n)
 {
@@ -179,8 +179,8 @@ static void box_scatter_rows(unsigned char *to, uint64_t step, const unsigned ch
     }
 }
 
-/* Copies rows out of a block of `have` bytes: what is left of this one, or all that follow at one
- * distance.  Returns the bytes copied. */
+/* Copies rows out of a block of `have` bytes: the rest of the current row, or all following rows at
+ * the same distance.  Returns the number of bytes copied. */
 static uint64_t box_copy_rows(struct rows *r, const unsigned char *block, uint64_t have,
                               unsigned char *reply, uint64_t off)
 {
@@ -244,7 +244,7 @@ static bool box_read_scattered(const struct box *b, uint64_t lo, uint64_t hi, un
     return true;
 }
 
-/* Room for n bytes, at most as many as there are. */
+/* A buffer for n bytes, at most one area. */
 static unsigned char *box_scratch(struct scratch *s, uint64_t n)
 {
     const uint64_t all = n < ZF_BUFFER_BYTES / AREAS ? n * AREAS : ZF_BUFFER_BYTES;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strided tensor where a source is wanted.  It is one box that is its whole tensor, read as the
- * boxes of a map are.  Dimensions of one element are left out, so those that remain are fewer than 64:
- * a tensor of more would not have 2^64 elements.  Only sizes and strides are kept: a checkpoint can
- * have many such tensors. */
+/* A strided tensor as a source.  It is a single box that covers the whole tensor, read as the boxes
+ * of a map are.  Dimensions of size 1 are left out, so fewer than 64 remain: a tensor of more would
+ * have over 2^63 elements.  Only sizes and strides are kept: a checkpoint can have many such tensors. */
 #include <zf/model/build.h>
 
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 struct box_source {
     struct zf_source src;
     struct zf_source *from;
-    uint64_t off; /* bytes: of the first element in `from` */
+    uint64_t off; /* offset of the first element in `from`, in bytes */
     uint32_t nd;  /* the last one counts bytes */
     struct {
         uint64_t size, stride; /* bytes of `from` */

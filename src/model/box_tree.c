@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bounding tree over boxes: which of them touch a given box. */
+/* A tree of bounding boxes, to find the boxes that touch a given box. */
 #include "grid_kind.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct box_tree_node {
 struct boxtree {
     uint32_t nd;
     const struct box_tree_node *node;
-    const uint64_t *bound; /* [n_nodes][2][nd]: lowest and highest coordinate, inclusive */
+    const uint64_t *bound; /* [n_nodes][2][nd]: lowest and highest coordinate, both inclusive */
 };
 
 struct by {
@@ -40,7 +40,7 @@ struct making {
     uint64_t *bound;
 };
 
-/* Bounds of a node, and the dimension in which its boxes begin farthest apart. */
+/* Computes the bounds of a node; returns the dimension in which its boxes start farthest apart. */
 static uint32_t box_tree_measure(const struct making *m, uint32_t i)
 {
     const struct box_tree_node *node = &m->node[i];

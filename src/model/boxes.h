@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The boxes of one tensor in bytes, with as few dimensions as they allow: between draft and map. */
+/* The boxes of one tensor, in bytes and with as few dimensions as possible: between draft and map. */
 #ifndef MODEL_BOXES_H
 #define MODEL_BOXES_H
 
@@ -7,7 +7,7 @@
 
 #include "map_flat.h"
 
-/* More dimensions than this are never left after joining, or the tensor is refused. */
+/* A tensor with more dimensions than this, after joining, is refused. */
 #define ZF_BOX_DIMS 64
 
 /* Boxes in bytes: the last dimension counts bytes and has stride 1 everywhere. */

@@ -7,7 +7,7 @@
 #include <zf/base/num.h>
 #include <zf/base/path.h>
 
-/* Longer paths cannot be opened (PATH_MAX). */
+/* The kernel's limit (PATH_MAX). */
 #define PATH_BYTES 4096
 
 struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, bool degraded,
@@ -87,7 +87,7 @@ bool zf_build_records_copies(const struct zf_build *b)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* Paths of sets and blobs become paths of the tree. */
+/* Checks the path of a set or blob, which becomes a path of the mounted tree. */
 static bool build_check_path(const char *path, struct zf_err *err)
 {
     return zf_relpath_ok(path) ||
@@ -102,7 +102,7 @@ bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
     return b->rest.prefix != NULL;
 }
 
-/* The path behind dir; NULL when it is too long for a path of the tree. */
+/* dir/path in `full`, or path if dir is empty; NULL: longer than PATH_BYTES. */
 static const char *build_path_below(const char *dir, const char *path, char full[PATH_BYTES])
 {
     if (!*dir)
@@ -197,8 +197,8 @@ struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
     return zf_build_find_below(b, b->rest.prefix, spot);
 }
 
-/* A draft of that name in another set, or NULL.  An optimizer's states repeat the names of the weights, in
- * their order: looked for is the one behind that which was found last, else the name in the first set. */
+/* A draft of that name in another set, or NULL.  Optimizer states repeat the names of the weights in their order, so the
+ * draft after the last one found is tried first, then the name in the first set. */
 static const struct zf_draft *build_namesake(struct zf_build *b, const struct draft_set *s,
                                              const char *name, size_t n, unsigned hash)
 {
@@ -212,7 +212,7 @@ static const struct zf_draft *build_namesake(struct zf_build *b, const struct dr
     return d;
 }
 
-/* A draft without shape, entered under its name unless there is no set. */
+/* A draft without a shape, added to its set unless that is NULL. */
 static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s, const char *name,
                                         size_t n, struct zf_err *err)
 {
@@ -255,7 +255,7 @@ bool zf_type_equal(struct zf_type a, struct zf_type b)
     return a.dtype == b.dtype && zf_shape_equal(a.ndim, a.shape, b.ndim, b.shape);
 }
 
-/* The set at the path behind the prefix, which is made where it is not. */
+/* The set at prefix/set, created if it does not exist. */
 static struct draft_set *build_full_set(struct zf_build *b, const char *set, struct zf_err *err)
 {
     char full[PATH_BYTES];
@@ -266,8 +266,8 @@ static struct draft_set *build_full_set(struct zf_build *b, const char *set, str
     return build_need_set(b, path, err);
 }
 
-/* The shape in the checkpoint's arena.  Neighbours often have the same: an optimizer's two moments, the
- * projections of an attention. */
+/* A copy of the shape in the checkpoint's arena, shared with the tensor before where both are equal: an optimizer's two
+ * moments, the projections of an attention. */
 static const uint64_t *build_shape(struct zf_build *b, struct zf_type type, struct zf_err *err)
 {
     const struct zf_draft *last = b->drafts.n ? b->drafts.at[b->drafts.n - 1] : NULL;
@@ -278,7 +278,7 @@ static const uint64_t *build_shape(struct zf_build *b, struct zf_type type, stru
     return zf_arena_copy(b->keep, type.shape, type.ndim, sizeof *type.shape, err);
 }
 
-/* A draft of that type, at that place unless its set is NULL. */
+/* A draft of that type, added at that spot unless its set is NULL. */
 static struct zf_draft *build_typed_draft(struct zf_build *b, struct zf_spot spot,
                                           struct zf_type type, struct zf_err *err)
 {
@@ -331,7 +331,7 @@ bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err)
     return s && (s->raw_only = true);
 }
 
-/* Another name of the data of a draft; tie: in the same set, or NULL. */
+/* Makes d another name for the data of `of`; tie: the draft in the same set that it is tied to, or NULL. */
 static void build_share(struct zf_draft *d, struct zf_draft *of, struct zf_draft *tie)
 {
     d->kind = ZF_DRAFT_SAME;
@@ -376,9 +376,9 @@ bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, c
     return d->mem != NULL;
 }
 
-/* ---- files that are no tensors ------------------------------------------------------------ */
+/* ---- files that are not tensors ----------------------------------------------------------- */
 
-/* The path behind the prefix, in the checkpoint's arena. */
+/* prefix/path in the checkpoint's arena. */
 static const char *build_kept_path(struct zf_build *b, const char *path, struct zf_err *err)
 {
     char full[PATH_BYTES];

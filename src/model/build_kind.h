@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A build: sets of drafts, drafts of pieces.  Everything here lives in the build's
- * own arena and goes away at seal; what stays is copied into the checkpoint's arena. */
+/* A build has sets, sets have drafts (tensors in the making), drafts have pieces.  All of it is in
+ * the build's own arena, which the seal frees, unless the checkpoint's arena is named. */
 #ifndef MODEL_BUILD_KIND_H
 #define MODEL_BUILD_KIND_H
 
@@ -12,18 +12,18 @@
 
 #include "sources.h"
 
-/* A stretch of the flattened tensor, or a box of it, in elements. */
+/* A range of the flattened tensor, or a box of it, in elements. */
 struct piece {
-    uint64_t off; /* bytes */
+    uint64_t off; /* offset in the source, in bytes */
     union {
         const uint64_t *stride; /* box: [ndim]; NULL = packed */
-        struct zf_draft *of;    /* flat: the tensor that it is a part of; NULL = of a source */
+        struct zf_draft *of;    /* flat: the tensor it is copied from; NULL = from a source */
     };
-    uint64_t src;   /* number in sources */
+    uint64_t src;   /* index in sources */
     uint64_t box[]; /* flat: first, n; box: start [ndim], size [ndim] */
 };
 
-/* Pieces come in blocks that double, so that one piece and a million are both cheap. */
+/* Pieces are in blocks of doubling size, so that one piece and a million are both cheap. */
 struct piece_block {
     struct piece_block *next;
     uint64_t n, cap; /* pieces */
@@ -35,44 +35,45 @@ enum draft_kind {
     ZF_DRAFT_FLAT,
     ZF_DRAFT_BOX,
     ZF_DRAFT_MEM,
-    ZF_DRAFT_SLOTS, /* no pieces: a rule that covers all of it */
-    ZF_DRAFT_WHOLE, /* one piece that is all of it, packed: it has no block */
-    ZF_DRAFT_SAME   /* has the data of another */
+    ZF_DRAFT_SLOTS, /* no pieces: a rule (map_slots.h) covers the whole tensor */
+    ZF_DRAFT_WHOLE, /* a single packed piece, without a block */
+    ZF_DRAFT_SAME   /* another name for the data of another draft */
 };
 
-/* There can be millions, so what only one kind has shares its room with what the others have. */
+/* There can be millions, so fields of one kind only are in a union. */
 struct zf_draft {
     UT_hash_handle
         hh; /* key: the name, in the checkpoint's arena; in the table of its set, until the seal */
     struct zf_build *b;
-    struct draft_set *set;    /* NULL = hidden */
-    const uint64_t *shape;    /* checkpoint's arena */
-    const char *where;        /* of its metadata, or NULL */
-    const struct zf_map *map; /* of the pieces so far, for reading, or NULL; once sealed, of all */
+    struct draft_set *set; /* NULL = hidden */
+    const uint64_t *shape; /* checkpoint's arena */
+    const char *where;     /* the file with its metadata, or NULL */
+    const struct zf_map
+        *map; /* made for a read of the pieces so far, or NULL; once sealed, of all */
     union {
         struct {
             struct piece_block *first, *last;
         } pieces; /* FLAT, BOX */
         struct {
             uint64_t off; /* bytes */
-            uint32_t src; /* number in sources */
+            uint32_t src; /* index in sources */
         } whole;
         const void *mem;           /* checkpoint's arena */
         const struct slots *slots; /* map_slots.h */
         struct {
-            struct zf_draft *as;  /* the one that has them */
-            struct zf_draft *tie; /* another name of this one in the same set, or NULL */
+            struct zf_draft *as;  /* the draft with the data */
+            struct zf_draft *tie; /* the draft in the same set that it is tied to, or NULL */
         } same;
     };
     uint64_t elems;
     uint32_t n_pieces;
-    uint32_t number; /* in order of creation: of zf_build's drafts; once sorted, in its set */
-    uint32_t mark;   /* the last one since which it was saved */
+    uint32_t number; /* index in zf_build's drafts; once sorted, in its set */
+    uint32_t mark;   /* number of the last mark for which it was saved */
     uint32_t name_len, ndim;
     unsigned dtype : 8, kind : 4; /* enum zf_dtype, enum draft_kind */
     bool lost : 1, unshaped : 1, noted : 1, apart : 1;
-    bool parts : 1;  /* some piece is a part of another tensor */
-    bool inside : 1; /* `where` is a file that has the metadata under the tensor's name */
+    bool parts : 1;  /* some piece is copied from another tensor */
+    bool inside : 1; /* `where` is a file with the metadata under the tensor's name */
 };
 
 /* [name_len], terminated. */
@@ -85,44 +86,44 @@ struct draft_set {
     UT_hash_handle hh;        /* key: the path */
     struct zf_draft *drafts;  /* uthash */
     const char *path;         /* checkpoint's arena */
-    uint32_t number, rank, n; /* in order of creation; in the order of paths; tensors in it */
+    uint32_t number, rank, n; /* order of creation; order of paths; number of tensors */
     bool raw_only;
 };
 
-/* The format string that notes are made from. */
+/* A format string of notes: notes are limited per form. */
 struct note_form {
     const char *fmt;
     struct note_form *next;
     uint64_t n;
-    struct note_key *keys;    /* of notes that are made once for each */
-    uint32_t mark, keys_mark; /* as of a draft */
+    struct note_key *keys;    /* keys of notes that are made once per key */
+    uint32_t mark, keys_mark; /* as in a draft */
 };
 struct note_key {
     const char *text;
     struct note_key *next;
 };
-/* What is listed beside tensors, in the order in which it came.  Texts and maps are in the checkpoint's arena. */
+/* Everything but tensors, in the order it was added.  Texts and maps are in the checkpoint's arena. */
 struct build_lists {
     zf_vec(struct zf_blob) blobs;
-    zf_vec(const char *) told; /* paths of blobs that others repeat */
+    zf_vec(const char *) told; /* paths of blobs whose contents other files repeat */
     zf_vec(struct zf_note) notes;
     zf_vec(struct zf_missing) missing;
-    zf_vec(struct zf_copy) copies; /* their sources are the build's */
+    zf_vec(struct zf_copy) copies; /* sources: those of the build */
 };
 
-/* State of a build besides drafts, sources and lists, of which a mark keeps a copy. */
+/* The rest of a build's state, which a mark copies as a whole. */
 struct build_rest {
     struct note_form *note_forms;
     uint64_t n_pieces;
-    uint64_t n_ruled; /* pieces that follow a rule and are nowhere */
+    uint64_t n_ruled; /* pieces that rules stand for, without records */
     const char *tag, *prefix;
     int64_t step;
     bool has_step, fill_lost;
 };
 
-/* Bytes that were changed since a mark, as they were before. */
+/* Bytes that were changed since a mark: their old contents. */
 struct build_saved {
-    struct build_saved *next; /* saved before it */
+    struct build_saved *next; /* the one saved before */
     void *at;
     size_t n;
     unsigned char was[];
@@ -130,18 +131,18 @@ struct build_saved {
 
 struct build_mark {
     struct build_mark *outer; /* or NULL */
-    uint32_t number;          /* no two marks of a build have the same */
+    uint32_t number;          /* unique within the build */
     size_t n_drafts, n_sets, n_blobs, n_told, n_notes, n_missing, n_copies;
     uint32_t n_sources;
     struct build_rest rest;
-    struct build_saved *saved; /* before the mark */
+    struct build_saved *saved; /* the list at the time of the mark */
 };
 
-/* The last answers: readers ask whether a name is free before they take it. */
+/* The results of the last lookups: readers ask whether a name is free before they use it. */
 struct build_asked {
-    struct draft_set *in;        /* of a path, or NULL */
-    const struct draft_set *set; /* of the name; NULL = none, or a draft came or went since */
-    struct zf_draft *found;      /* or NULL */
+    struct draft_set *in;        /* the last set looked up by path, or NULL */
+    const struct draft_set *set; /* the set of the last lookup by name; NULL = no longer valid */
+    struct zf_draft *found;      /* its result, or NULL */
     unsigned hash;
     size_t n;
     char name[160];
@@ -151,9 +152,9 @@ struct zf_build {
     struct zf_limits lim;
     struct zf_store *store;
     bool degraded, record_copies;
-    struct zf_arena *keep;   /* becomes the checkpoint's */
+    struct zf_arena *keep;   /* becomes the checkpoint's arena */
     struct zf_arena *temp;   /* freed at seal */
-    pthread_mutex_t reading; /* of the maps that reads make of drafts */
+    pthread_mutex_t reading; /* protects maps that reads make of drafts */
     struct sources *sources;
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
     zf_vec(struct draft_set *) sets;
@@ -164,52 +165,52 @@ struct zf_build {
     struct build_mark *mark; /* the innermost, or NULL */
     struct build_saved *saved;
     uint32_t n_marks;
-    const char *where; /* that was told last; temp's */
-    uint32_t namesake; /* the draft behind the one whose name was wanted once more */
+    const char *where; /* the last zf_draft `where`, in temp */
+    uint32_t namesake; /* number of the draft to try first for a repeated name (build_namesake) */
 };
 
-/* Nothing is found by path or name any more. */
+/* Drops the tables by path and name: lookups find nothing afterwards. */
 void build_forget_names(struct zf_build *b);
 
-/* Drafts or sets were taken out. */
+/* Invalidates the last lookups, after drafts or sets were removed. */
 static inline void build_forget_asked(struct zf_build *b)
 {
     b->asked.in = NULL;
     b->asked.set = NULL;
 }
 
-/* Before `at` is changed, which was there before the innermost mark; *mark (its own) says since when
- * it was saved already.  Without a mark it does nothing. */
+/* Saves n bytes at `at`, which exists since before the innermost mark, before they are changed.  *mark
+ * is the last mark for which they were saved.  Does nothing without a mark. */
 bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark,
                 struct zf_err *err) ZF_CHECKED;
-/* The same of a draft, unless it is newer than the mark; its map for reading is forgotten. */
+/* The same for a draft, unless it is newer than the mark; drops its map made for reading. */
 bool draft_change(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
-/* May there be one more than n of them?  what: "files"; limit: the name of `most`.  Errors: ZF_E_LIMIT. */
+/* Checks that there are fewer than `most` already.  what: "files"; limit: the limit's name.  Errors: ZF_E_LIMIT. */
 bool build_may_add(uint64_t n, uint64_t most, const char *what, const char *limit,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Adds a note of no form: it is never one too many. */
+/* Adds a note that does not count towards the limit per form. */
 bool build_keep_note(struct zf_build *b, struct zf_note note, struct zf_err *err) ZF_CHECKED;
-/* The seal's note about dropped notes. */
+/* The seal's note on notes that were dropped. */
 #define NOTES_MORE "%llu more notes of the same kinds are not shown"
 
-/* The draft whose pieces are d's. */
+/* The draft with the pieces of d: d itself, or the one it is another name for. */
 static inline struct zf_draft *draft_data(struct zf_draft *d)
 {
     return d->kind == ZF_DRAFT_SAME ? d->same.as : d;
 }
-/* The one that d is another name of, or NULL. */
+/* The draft that d is tied to, or NULL. */
 static inline struct zf_draft *draft_tie(const struct zf_draft *d)
 {
     return d->kind == ZF_DRAFT_SAME ? d->same.tie : NULL;
 }
-/* Its size, which fits (zf_build_tensor). */
+/* The size in bytes; it does not overflow (checked by zf_build_tensor). */
 static inline uint64_t draft_bytes(const struct zf_draft *d)
 {
     return d->elems * zf_dtype_info(d->dtype)->bytes;
 }
-/* Its first block of pieces, or NULL: a rule has none. */
+/* The first block of pieces; NULL for a rule. */
 static inline struct piece_block *draft_blocks(const struct zf_draft *d)
 {
     return d->kind == ZF_DRAFT_FLAT || d->kind == ZF_DRAFT_BOX ? d->pieces.first : NULL;
@@ -221,12 +222,12 @@ static inline uint64_t piece_words(const struct zf_draft *d)
            2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
 }
 
-/* A walk over the pieces of a draft, in the order in which they came; of a rule's, in the tensor's order. */
+/* A walk over the pieces of a draft, in the order they were added; those of a rule in the tensor's order. */
 struct piece_walk {
     const struct zf_draft *d;
     const struct piece_block *block;
     uint64_t i, words;
-    bool rule; /* there are no blocks */
+    bool rule; /* pieces are made by the rule, not in blocks */
     uint64_t made[sizeof(struct piece) / 8 + 2];
 };
 static inline struct piece_walk piece_walk(const struct zf_draft *d)
@@ -235,13 +236,13 @@ static inline struct piece_walk piece_walk(const struct zf_draft *d)
 
     return (struct piece_walk){.d = d, .block = first, .words = piece_words(d), .rule = !first};
 }
-/* The next one, or NULL. */
+/* The next piece, or NULL. */
 const struct piece *piece_next(struct piece_walk *w);
 
-/* Makes d->map out of its pieces: the proof (pieces.c). */
+/* Proves that the pieces cover the tensor exactly once, and makes d->map (pieces.c). */
 bool draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
-/* The map of the pieces that d has so far.  Bytes that no piece covers are those of source SOURCES_NONE or MADE,
- * bytes that several cover those of SOURCES_SEVERAL.  a: of the maps of a draft with parts, which live as long. */
+/* The map of the pieces that d has so far.  Bytes without a piece are in source SOURCES_NONE or MADE, bytes with several
+ * in SOURCES_SEVERAL.  a: for the maps of the tensors that parts are copied from. */
 const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a,
                                       struct zf_err *err) ZF_CHECKED;
 
