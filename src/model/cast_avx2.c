@@ -22,8 +22,8 @@
 #define LEAVE() _mm256_zeroupper()
 #include "cast_lanes.h"
 
-/* Asks the CPU, because not every compiler's builtin knows the word.  The builtin for AVX2 is true
- * only if the system saves the wide registers. */
+/* Uses cpuid, because not every compiler's __builtin_cpu_supports knows "f16c".  The builtin for AVX2
+ * is true only if the operating system saves the wide registers, so it is checked, too. */
 static bool cast_avx2_has_f16c(void)
 {
     unsigned eax, ebx, ecx, edx;

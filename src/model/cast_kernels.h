@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loops of casting: one text (cast_lanes.h), compiled for three widths of vectors, which
- * agree bit for bit. */
+/* The inner loops of casting: one source (cast_lanes.h), compiled for three vector widths, with
+ * bit-identical results. */
 #ifndef MODEL_CAST_KERNELS_H
 #define MODEL_CAST_KERNELS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All casts.  Every one goes through f32, as torch's do, two vectors of LANES elements at a time,
- * without branches.  Each width includes this text once; where its CPU has instructions for them,
- * it defines
+/* All casts.  Each goes through f32, as in torch, two vectors of LANES elements at a time, without
+ * branches.  This file is included once per vector width; where the CPU has instructions for them,
+ * the including file defines
  *   WIDE             attribute of the functions: the instructions that they may use
  *   BYTES_TO_16(in)  LANES bytes, each in 16 bits
  *   TO_32(h)         16 bits in 32
@@ -30,7 +30,7 @@ typedef int32_t ints __attribute__((vector_size(LANES * 4)));
 typedef float floats __attribute__((vector_size(LANES * 4)));
 typedef double doubles __attribute__((vector_size(LANES * 8)));
 
-/* The elements of a mask, which comparisons give, are all ones or zero. */
+/* A mask, the result of a comparison, has elements of all ones or zero. */
 #define IS_NAN(u) ((floats)(u) != (floats)(u))
 #ifndef CHOOSE
 #define CHOOSE(mask, yes, no) (((yes) & (words)(mask)) | ((no) & ~(words)(mask)))
@@ -90,8 +90,8 @@ INLINE pair cast_upper(words a, words b)
 }
 #endif
 
-/* x: the bits of an 8-bit type, each in the upper half of 16 bits.  A NaN has the bits that the
- * rounding to bf16 gives it if `to` is that.  Source of the layouts: c10/util/Float8_*.h. */
+/* x: the bits of an 8-bit type, each in the upper half of 16 bits.  If `to` is bf16, a NaN already has
+ * the bits that torch's rounding to bf16 gives it.  Source of the layouts: c10/util/Float8_*.h. */
 INLINE words cast_load_8(halves x, enum zf_dtype from, enum zf_dtype to)
 {
     const words nan = ALL(to == ZF_DT_BF16 ? 0x7fc00000 : 0x7f800001);
@@ -161,7 +161,7 @@ INLINE void cast_step(char *out, enum zf_dtype to, const char *in, enum zf_dtype
     words a, b;
 
     if (to == ZF_DT_BF16 && from >= ZF_DT_F8_E4M3) {
-        /* Exact.  Even elements and odd ones: the results are then two in each 32 bits. */
+        /* Exact.  Even and odd elements are separated: two results then share 32 bits. */
         halves x;
 
         memcpy(&x, in, sizeof x);
@@ -188,7 +188,7 @@ INLINE void cast_step(char *out, enum zf_dtype to, const char *in, enum zf_dtype
     }
 }
 
-/* Casts whole steps; the number of elements done.  Types are constants within each loop. */
+/* Casts whole steps; returns the number of elements done.  Types are constants within each loop. */
 WIDE static size_t cast_steps(char *out, enum zf_dtype to, const char *in, enum zf_dtype from,
                               size_t n)
 {

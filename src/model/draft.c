@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor in the making: the pieces that a format adds to it, each checked against shape and source
- * when it is added.  Whether together they cover the tensor exactly once is for the seal (pieces.c). */
+/* A tensor in the making: the pieces that a format adds to it, each checked against the shape and
+ * its source when it is added.  The seal proves that together they cover the tensor exactly once
+ * (pieces.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT])
     return out;
 }
 
-/* A sentence about the tensor, at no place yet. */
+/* An error about the tensor, without a file yet. */
 static bool draft_blame(const struct zf_draft *d, struct zf_err *err, const char *what)
 {
     char text[DRAFT_TEXT];
@@ -54,7 +55,7 @@ bool draft_place(const struct zf_draft *d, struct zf_err *err)
     return d->where ? zf_err_in(err, "%s", d->where) : false;
 }
 
-/* Drafts that are made one after the other are often of one place, which is kept once. */
+/* Drafts made one after the other often have the same file, whose name is stored once. */
 bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
 {
     struct zf_build *b = d->b;
@@ -129,11 +130,11 @@ struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
             d->pieces.first = block;
         d->pieces.last = last = block;
     }
-    /* Where a withdrawn piece was, not all is zero. */
+    /* The record of a withdrawn piece may have been here. */
     return memset(last->words + last->n++ * words, 0, (size_t)(words * 8));
 }
 
-/* The piece that a rule makes of its i-th stretch, or NULL. */
+/* The next piece that the rule makes, or NULL. */
 static const struct piece *draft_rule_piece(struct piece_walk *w)
 {
     const struct zf_draft *d = w->d;
@@ -221,8 +222,8 @@ bool draft_tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_er
     return d->noted || zf_build_note(d->b, err, "%s", text);
 }
 
-/* Instead of from->src: the number of a source that lost what such a piece of `span` bytes has
- * beyond the end.  Where lost elements are filled, one that is cut in two is lost whole. */
+/* Replaces from->src, for a piece of `span` bytes that reaches beyond its end, by a source whose rest
+ * is lost; *number is its index.  Where lost elements are filled, an element cut in two is lost whole. */
 static bool draft_cut_short(struct zf_draft *d, struct zf_from *from, uint64_t span,
                             uint32_t *number, struct zf_err *err)
 {
@@ -239,7 +240,7 @@ static bool draft_cut_short(struct zf_draft *d, struct zf_from *from, uint64_t s
         from->off = 0;
         return draft_lost_source(d, NULL, 0, span, &how, number, err);
     }
-    /* Offsets stay the file's, so that provenance stays true. */
+    /* Offsets remain those of the file, so that the reported sources stay true. */
     if (!zf_add(from->off, span, &end))
         end = UINT64_MAX;
     return draft_lost_source(d, from->src, from->off + there, end, &how, number, err);
@@ -249,7 +250,7 @@ bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, 
                        struct zf_err *err)
 {
     if (!from->src || zf_within(from->off, span, from->src->size)) {
-        /* Proved: the window that bounded it would only cost memory, and a step at each read. */
+        /* The bounds are proved now: keeping the window would only cost memory, and a call per read. */
         from->src = zf_window_of(from->src, &from->off);
         return sources_add(d->b->sources, from->src, number, err);
     }
@@ -273,7 +274,7 @@ bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uin
     char text[160];
 
     for (uint32_t i = 0; i < d->ndim; i++) {
-        /* An empty shard says offset = size, or anything. */
+        /* Writers give empty shards any offset, often the size. */
         if (size[i] == 0) {
             *n_out = 0;
             return true;
@@ -288,7 +289,7 @@ bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uin
                            (unsigned long long)at, (unsigned long long)size[i], i);
             return draft_refuse(d, err, text);
         }
-        n *= size[i]; /* no more than the tensor's own elements */
+        n *= size[i]; /* cannot overflow: at most the tensor's elements */
     }
     *n_out = n;
     return true;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all kinds of pieces of a draft: their place, their source, and the sentences when they
- * are wrong. */
+/* Shared by all kinds of pieces of a draft: their range, their source, and the error messages. */
 #ifndef MODEL_DRAFT_H
 #define MODEL_DRAFT_H
 
@@ -10,37 +9,37 @@
 #define DRAFT_TEXT 200
 const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT]);
 
-/* Puts the place of its metadata, if it is known, in front of a failure.  Returns false. */
+/* Puts the file of the tensor's metadata, if known, in front of a failure.  Returns false. */
 bool draft_place(const struct zf_draft *d, struct zf_err *err);
-/* Fails with a sentence about the tensor, at the place of its metadata. */
+/* Fails with a message about the tensor, in the file of its metadata. */
 bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what) ZF_CHECKED;
 
 /* Errors: ZF_E_FORMAT d is a value, or follows a rule. */
 bool draft_takes_pieces(const struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
-/* Is the box inside the tensor?  *n_out = its elements; start NULL = from the tensor's corner.  A
- * box without elements may be anywhere. */
+/* Checks that the box is inside the tensor; *n_out: its elements.  start NULL: all zero.  A box
+ * without elements may be anywhere. */
 bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                       uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* How many pieces its rule makes. */
+/* The number of pieces that the draft's rule stands for. */
 uint64_t draft_slots_ruled(const struct zf_draft *d);
 
-/* Room for a piece of d's kind, FLAT or BOX, all zero. */
+/* Adds a piece record of d's kind, FLAT or BOX, all zero. */
 struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
-/* Elements [first, first + n) of d, which is FLAT, at byte `off` of source number `src`. */
+/* Adds elements [first, first + n) of d, which is FLAT, at byte `off` of source number `src`. */
 struct piece *draft_new_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,
                              uint64_t off, struct zf_err *err) ZF_CHECKED;
-/* All of d, which is EMPTY, is at byte `off` of source number `src`. */
+/* Adds all of d, which is EMPTY, at byte `off` of source number `src`. */
 bool draft_put_whole(struct zf_draft *d, uint64_t src, uint64_t off, struct zf_err *err) ZF_CHECKED;
 
-/* The number of the source of a piece of `span` bytes at *from.  One that is too short is refused, or,
- * when degraded, replaced by one that lost the rest; *from is then a place in that. */
+/* Registers the source of a piece of `span` bytes at *from; *number: its index.  A source that is too
+ * short is refused or, when degraded, replaced by one whose rest is lost; *from then refers to that. */
 bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, uint32_t *number,
                        struct zf_err *err) ZF_CHECKED;
-/* A piece whose source is too short: refused, or, when degraded, noted. */
+/* Handles a piece whose source is too short: refused or, when degraded, noted. */
 bool draft_tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_err *err) ZF_CHECKED;
 
-/* A source of size bytes for d that lost those from `cut` on (zf_lost_behind), and its number. */
+/* Makes a source of `size` bytes for d, lost from `cut` on (zf_lost_behind); *out: its index. */
 bool draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
                        const struct zf_lost *how, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
@@ -50,11 +49,11 @@ struct run {
     uint64_t first, n;
     bool whole; /* all of the box: draft_run_inside sets first and n */
     uint64_t off, src;
-    const uint64_t *stride; /* [ndim] elements, of one that is the whole box; NULL = packed */
+    const uint64_t *stride; /* [ndim] elements, only with `whole`; NULL = packed */
 };
-/* Is the run inside its box, and the box inside the tensor? */
+/* Checks that the run is inside its box, and the box inside the tensor. */
 bool draft_run_inside(const struct zf_draft *d, struct run *r, struct zf_err *err) ZF_CHECKED;
-/* Adds one that is, and has elements. */
+/* Adds a run that was checked and is not empty. */
 bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err) ZF_CHECKED;
 /* Adds elements [first, first + n) of d at byte `off` of source number `src`. */
 struct piece *draft_run_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,

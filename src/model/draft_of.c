@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces that are elements of another tensor: a part stays tied to it; a stretch or a box of it is taken as it is
- * put so far. */
+/* Pieces that are elements of another tensor.  A part refers to that tensor; a range or a box copies the pieces it has so
+ * far. */
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -17,7 +17,7 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
     of = draft_data(of);
     if (!draft_run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err))
         return false;
-    /* Only what is older can be a part, so there are no cycles, and seal need not look for an order. */
+    /* Only an older tensor can be referred to, so there are no cycles, and the order of creation is an order for the seal. */
     if (of->number >= d->number || of->dtype != d->dtype || !zf_within(of_first, n, of->elems))
         return draft_refuse(d, err, "has a part that is not inside an earlier tensor of its type");
     if (d->kind == ZF_DRAFT_BOX)
@@ -31,9 +31,9 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
     return p || n == 0;
 }
 
-/* ---- a stretch as a box ------------------------------------------------------------------- */
+/* ---- a range as a box --------------------------------------------------------------------- */
 
-/* Puts a run of the map of `of` as r, a run of a box of d. */
+/* Adds a run of the map of `of` to d as r, a run of a box. */
 static bool of_stretch_run(struct zf_draft *d, struct run *r, const struct zf_draft *of,
                            const struct zf_run *from, struct zf_err *err)
 {
@@ -44,9 +44,9 @@ static bool of_stretch_run(struct zf_draft *d, struct run *r, const struct zf_dr
     uint32_t number;
 
     if (from->kind == ZF_RUN_MADE || (src && src == known->at[SOURCES_NONE]))
-        return true; /* d has nothing there either */
+        return true; /* a hole in d, too */
     if (src && src == known->at[SOURCES_SEVERAL]) {
-        /* Twice as well. */
+        /* Added twice: an overlap in d, too. */
         r->src = SOURCES_ZEROS;
         return draft_run_add(d, r, err) && draft_run_add(d, r, err);
     }
@@ -93,17 +93,17 @@ bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_
 
 /* ---- a box as a box ----------------------------------------------------------------------- */
 
-/* The pieces of `of` as far as they reach into the box.  One that is clipped is a box with strides in its
- * source, so no copy has more than a few pieces for each of the original's. */
+/* Copies the parts of the pieces of `of` that lie in a box.  A clipped piece becomes a box with strides in its source, so
+ * a copy has at most a few pieces per piece of the original. */
 struct copy {
     struct zf_draft *d;
     const struct zf_draft *of;
     const uint64_t *start, *of_start, *size; /* [ndim] */
-    uint64_t *stride, *box;                  /* [ndim], [2 * ndim] of the piece that is looked at */
+    uint64_t *stride, *box;                  /* [ndim], [2 * ndim] of the current piece */
 };
 
-/* The part of the box [start, start + extent) of `of` that is wanted, as a piece of d.  The box has
- * the strides of c in its source. */
+/* Adds the wanted part of the box [start, start + extent) of `of` to d.  The box has the strides of c
+ * in its source. */
 static bool of_box_part(const struct copy *c, const struct piece *what, const uint64_t *start,
                         const uint64_t *extent, struct zf_err *err)
 {
@@ -136,7 +136,7 @@ static bool of_box_part(const struct copy *c, const struct piece *what, const ui
                          err);
 }
 
-/* A stretch of `of` is a few boxes, each packed in the source. */
+/* Splits a range of `of` into a few boxes, each packed in the source. */
 static bool of_box_run(const struct copy *c, const struct piece *from, uint64_t *box,
                        struct zf_err *err)
 {
@@ -174,7 +174,7 @@ static bool of_box_possible(const struct zf_draft *d, const struct zf_draft *of,
     return !of->parts || draft_refuse(d, err, "has a box of a tensor that is made of others");
 }
 
-/* The whole of a value. */
+/* Copies a tensor whose data is a value in memory. */
 static bool of_value(struct zf_draft *d, const struct zf_draft *of, uint64_t n, struct zf_err *err)
 {
     if (d->kind != ZF_DRAFT_EMPTY || n != of->elems || n != d->elems)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces: ranges of a box in the box's own order.  Where the box is one stretch of the tensor, so is the
- * range, and it is kept flat: two numbers, and a map without dimensions.  Otherwise it is cut into
- * smaller boxes, and from then on all of the tensor is boxes: flat pieces from before are cut too, so that
- * seal has one kind to prove. */
+/* Adds pieces: ranges of a box in the box's C order.  If the box is contiguous in the tensor, so is
+ * the range, and it is stored flat: two numbers, and a map without dimensions.  Otherwise it is split
+ * into smaller boxes, and all flat pieces of the tensor are turned into boxes, too, so that the seal
+ * has one kind to prove. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,11 +13,11 @@
 
 /* ---- storing ------------------------------------------------------------------------------ */
 
-/* Is the box one stretch of the tensor?  Then *out_first is where in the tensor the run begins. */
+/* Is the box contiguous in the tensor?  Then *out_first is the element at which the run begins. */
 static bool put_is_flat(const struct zf_draft *d, const struct run *r, uint64_t *out_first)
 {
     uint64_t first = 0, step = 1;
-    bool whole = true; /* in all dimensions inside this one */
+    bool whole = true; /* the box covers all dimensions inside this one */
 
     for (uint32_t i = d->ndim; i-- > 0;) {
         if (!whole && r->size[i] != 1)
@@ -30,7 +30,7 @@ static bool put_is_flat(const struct zf_draft *d, const struct run *r, uint64_t 
     return true;
 }
 
-/* Are these strides what a packed box has anyway?  Strides of extents of 1 mean nothing. */
+/* Are these the strides of a packed box?  Strides of dimensions of size 1 do not count. */
 static bool put_is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *stride)
 {
     uint64_t want = 1;
@@ -43,8 +43,8 @@ static bool put_is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *s
     return true;
 }
 
-/* A range of a box that is no stretch of the tensor is a few smaller boxes: the rest of a row, rows,
- * and the beginning of one, in each dimension.  One with strides is the whole box. */
+/* Splits a range of a box into smaller boxes: in each dimension the rest of a row, whole rows, and
+ * the beginning of a row.  A run with strides is always the whole box. */
 static bool put_boxes(struct zf_draft *d, const struct run *r, struct zf_err *err)
 {
     uint64_t elem = zf_dtype_info(d->dtype)->bytes;
@@ -68,8 +68,8 @@ static bool put_boxes(struct zf_draft *d, const struct run *r, struct zf_err *er
     return true;
 }
 
-/* Turns the flat pieces that d has so far into boxes, because one that is no stretch of the tensor
- * comes.  Errors: ZF_E_FORMAT d has parts of other tensors. */
+/* Turns the flat pieces of d into boxes, before the first box that is not contiguous is added.
+ * Errors: ZF_E_FORMAT d has parts of other tensors. */
 static bool put_use_boxes(struct zf_draft *d, struct zf_err *err)
 {
     if (d->kind == ZF_DRAFT_BOX)
@@ -148,13 +148,14 @@ bool draft_run_inside(const struct zf_draft *d, struct run *r, struct zf_err *er
     return draft_refuse(d, err, text);
 }
 
-/* Bytes from the first to behind the last element in the source; false: more than can be counted. */
+/* The bytes in the source from the first element to the end of the last; false: overflow. */
 static bool put_span(const struct zf_draft *d, const struct run *r, uint64_t *out)
 {
     uint64_t last = 0;
 
     if (!r->stride) {
-        *out = r->n * zf_dtype_info(d->dtype)->bytes; /* no more than the tensor's own */
+        *out =
+            r->n * zf_dtype_info(d->dtype)->bytes; /* cannot overflow: at most the tensor's bytes */
         return true;
     }
     for (uint32_t i = 0; i < d->ndim; i++)
@@ -163,7 +164,7 @@ static bool put_span(const struct zf_draft *d, const struct run *r, uint64_t *ou
     return zf_add(last, 1, &last) && zf_mul(last, zf_dtype_info(d->dtype)->bytes, out);
 }
 
-/* The source of r, and where in it r begins. */
+/* Registers the source of r and sets r's offset in it. */
 static bool put_take_source(struct zf_draft *d, struct run *r, struct zf_from *from,
                             struct zf_err *err)
 {
@@ -205,7 +206,7 @@ bool zf_draft_put(struct zf_draft *d, struct zf_where where, struct zf_from from
 
 /* ---- what was put ------------------------------------------------------------------------- */
 
-/* Do the extents of the only piece of d, a box, say that it is all of d with those strides? */
+/* Does the only piece of d, a box, cover all of d with these strides? */
 static bool put_is_all(const struct zf_draft *d, const struct piece *p, const uint64_t *stride)
 {
     const uint64_t *start = p->box, *size = p->box + d->ndim;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a tensor that is still being put together, through the map of the pieces it has so far. */
+/* Reads a tensor that is not sealed yet, through a map of the pieces it has so far. */
 #include <stdio.h>
 
 #include <zf/base/num.h>
@@ -21,7 +21,7 @@ static bool read_refuse(const struct zf_draft *d, uint64_t byte, const char *by,
     return draft_refuse(d, err, text);
 }
 
-/* Is any of the n bytes of the run at `byte` of d lost?  A filled one would read as if it were there. */
+/* Fails if any of the n bytes of the run at `byte` of d is lost: filled bytes would read as if they existed. */
 static bool read_check_run(const struct zf_draft *d, uint64_t byte, const struct zf_run *run,
                            uint64_t n, struct zf_err *err)
 {
@@ -42,7 +42,7 @@ static bool read_check_run(const struct zf_draft *d, uint64_t byte, const struct
     return how.file[0] ? zf_err_in(err, "%s", how.file) : false;
 }
 
-/* Calls to->fn (to: NULL = nobody) for the runs of elements [first, first + n), and reads them into buf, unless that is
+/* Calls to->fn (unless to is NULL) for the runs of elements [first, first + n), and reads them into buf, unless that is
  * NULL. */
 static bool read_elements(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
                           const struct read_runs *to, struct zf_err *err)

@@ -44,7 +44,7 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
     if (!s || !draft_change(d, err))
         return false;
     s->of = of;
-    /* No more than the tensor itself: its slots are byte counts that fit. */
+    /* Bounded by the tensor, so that a slot's size in bytes cannot overflow. */
     slot = slot < d->elems ? slot : d->elems;
     s->slot = slot * elem;
     if (slot == 0 || !zf_mul(at, elem, &s->at) || !zf_add(s->at, s->slot, &n) || n > of->bytes)

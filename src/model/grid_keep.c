@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes of a grid that are read in blocks that are kept (box_keep.c): transposed ones, of files. */
+/* Boxes of a grid that are read in cached blocks (box_keep.c): transposed ones whose source is a file. */
 #include "grid_kind.h"
 #include "map_grid.h"
 
-/* Decompressed bytes are in memory already. */
+/* False for decompressed bytes, which are in memory already. */
 static bool grid_box_in_file(const struct box *b)
 {
     struct zf_identity id;

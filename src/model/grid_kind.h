@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The map of boxes.  Two ways to find a box:
+/* The map of a tensor that is cut into boxes.  There are two ways to find a box:
  *
- * cells - per dimension the sorted cuts of all boxes; they make a grid of cells, each inside one
- * box.  When every box is one cell (even sharding), boxes are kept in the order of cells and cost
- * 12 bytes each; otherwise a table says which box a cell belongs to, and a box remembers its corner
- * cells. tree  - for layouts whose cuts would multiply to too many cells: the boxes' own corners
- * and a bounding tree over them. */
+ * cells: the cuts of all boxes, sorted per dimension, make a grid of cells, each inside one box.
+ * When every box is one cell (even sharding), boxes are stored in the order of cells and cost 12
+ * bytes each; otherwise a table has the box of each cell, and each box has its corner cells.
+ * tree: for layouts whose cuts would make too many cells: the boxes' own corners, and a tree of
+ * bounding boxes over them. */
 #ifndef MODEL_GRID_KIND_H
 #define MODEL_GRID_KIND_H
 
@@ -16,14 +16,14 @@
 
 struct boxtree;
 
-/* Sorts order[n] (numbers of boxes) so that neighbours are near each other, and builds the tree
- * over that order.  start, size: [..][nd], by number.  The tree lives in keep. */
+/* Sorts order[n] (indices of boxes) so that neighbours are near each other, and builds the tree
+ * over that order.  start, size: [..][nd], by index.  The tree lives in keep. */
 struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *start,
                             const uint64_t *size, uint32_t *order, uint32_t n,
                             struct zf_err *err) ZF_CHECKED;
 
 /* Walks the leaves whose bounds touch [lo, hi] (both inclusive).  A leaf is a few boxes of the
- * order, which the caller tests itself. */
+ * order, each of which the caller must test. */
 struct boxtree_walk {
     const struct boxtree *t;
     const uint64_t *lo, *hi;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling the table of cells is the proof of coverage: a cell filled twice is an overlap, one never
- * filled is a hole.  Afterwards the table is the index. */
+/* Filling the table of cells proves the coverage: a cell filled twice is an overlap, a cell never
+ * filled a hole.  Afterwards the table is the index. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 #define NONE UINT32_MAX
 #define TWICE (UINT32_MAX - 1)
 #define MAX_CELLS (UINT32_MAX - 2)
-/* A table with this many cells a box costs more than the tree; small tables never matter. */
+/* A table with more cells per box than this costs more than the tree; small tables are always fine. */
 #define CELLS_PER_BOX 8
 #define SMALL_TABLE 65536
 
-/* The cells of a tensor while it is proved. */
+/* The cells of a tensor during the proof. */
 struct cells {
     uint64_t *cut[ZF_BOX_DIMS];   /* [n + 1], keep */
     uint32_t n[ZF_BOX_DIMS];      /* cells per dimension */
@@ -32,7 +32,7 @@ static int grid_by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Sorted, distinct cuts of dimension d; *n_out = how many. */
+/* The sorted, distinct cuts of dimension d; *n_out: their number. */
 static uint64_t *grid_cuts_of(const struct grid_make *m, uint32_t d, uint64_t *n_out,
                               struct zf_err *err)
 {
@@ -48,7 +48,7 @@ static uint64_t *grid_cuts_of(const struct grid_make *m, uint32_t d, uint64_t *n
         uint64_t start = box->start[(uint64_t)i * box->nd + d];
         uint64_t end = start + box->size[(uint64_t)i * box->nd + d];
 
-        /* Boxes of one row often come one after the other: half of the sorting is saved. */
+        /* Boxes of one row are often consecutive: leaving out repeats saves half of the sorting. */
         if (n < 4 || all[n - 2] != start || all[n - 1] != end) {
             all[n++] = start;
             all[n++] = end;
@@ -62,7 +62,7 @@ static uint64_t *grid_cuts_of(const struct grid_make *m, uint32_t d, uint64_t *n
     return all;
 }
 
-/* Makes the cells, empty; *fits_out says whether they are few enough. */
+/* Makes empty cells; *fits_out: false if there would be too many. */
 static bool grid_make_cells(const struct grid_make *m, struct cells *c, bool *fits_out,
                             struct zf_err *err)
 {
@@ -113,7 +113,7 @@ static uint32_t grid_cell_number(const struct cells *c, uint32_t nd, const uint3
     return cell;
 }
 
-/* To the next cell between two corners; false behind the last. */
+/* Advances to the next cell between two corners; false after the last. */
 static bool grid_next_cell(uint32_t nd, uint32_t *at, const uint32_t *first, const uint32_t *last)
 {
     for (uint32_t d = nd; d-- > 0;) {
@@ -148,8 +148,8 @@ static struct fault grid_cell_fault(const struct boxes *box, const struct cells 
     return f;
 }
 
-/* Puts box i into its cells; with a fault at the first that is taken, unless overlaps are
- * only marked. */
+/* Enters box i into its cells; a fault at the first cell that is taken, unless `mark`: then overlaps
+ * are only marked. */
 static struct fault grid_fill_box(const struct boxes *box, struct cells *c, uint32_t i, bool mark,
                                   uint64_t *work)
 {
@@ -198,7 +198,7 @@ struct grid_rows {
     bool *strided;    /* [n] or NULL */
 };
 
-/* A grid of n boxes with nothing in it but the tensor's shape; *rows: where the boxes go. */
+/* A grid for n boxes with the tensor's shape, still without boxes; *rows: the arrays to fill. */
 static struct grid *grid_new_grid(const struct grid_make *m, uint32_t n, bool strided,
                                   struct grid_rows *rows, struct zf_err *err)
 {
@@ -256,7 +256,7 @@ static bool grid_keep_cuts(const struct grid_make *m, const struct cells *c, str
     return g->n_cells != NULL;
 }
 
-/* Every box is one cell: boxes in the order of cells need no table. */
+/* The map where every box is one cell: boxes in the order of cells need no table. */
 static struct zf_map *grid_even_grid(const struct grid_make *m, const struct cells *c,
                                      struct zf_err *err)
 {
@@ -295,9 +295,9 @@ static struct zf_map *grid_uneven_grid(const struct grid_make *m, const struct c
     return &g->map;
 }
 
-/* ---- the tree, for cuts that multiply ----------------------------------------------------- */
+/* ---- the tree, for layouts with too many cells --------------------------------------------- */
 
-/* The first other box that touches box `at` of the grid; its own number when there is none. */
+/* The first other box that touches box `at` of the grid; `at` when there is none. */
 static uint32_t grid_neighbour(const struct grid *g, uint32_t at)
 {
     const uint64_t *start = g->start + (uint64_t)at * g->nd, *size = g->size + (uint64_t)at * g->nd;
@@ -347,7 +347,7 @@ static struct grid *grid_tree_grid(const struct grid_make *m, struct grid_rows *
     return g;
 }
 
-/* Bytes before byte `off` of the tensor that are inside some box. */
+/* The number of bytes before byte `off` of the tensor that are inside some box. */
 static uint64_t grid_covered(const struct grid *g, uint64_t off)
 {
     uint64_t c[ZF_BOX_DIMS], n = 0;
@@ -376,7 +376,7 @@ static struct fault grid_overlap(const struct grid *g, uint32_t i, uint32_t j)
     return f;
 }
 
-/* No two boxes touch, and together they have as many bytes as the tensor. */
+/* Proves that no two boxes overlap, and that together they have as many bytes as the tensor. */
 static struct fault prove_tree(const struct grid *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
@@ -387,7 +387,7 @@ static struct fault prove_tree(const struct grid *g)
     }
     if (grid_covered(g, g->map.size) == g->map.size)
         return (struct fault){ZF_FAULT_NONE, 0, 0};
-    /* Without overlaps, the first byte that is missing is where `covered` begins to lag behind. */
+    /* Without overlaps, the first missing byte is the first at which fewer bytes are covered than lie before it. */
     uint64_t lo = 0, hi = g->map.size;
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
@@ -427,7 +427,7 @@ bool grid_make(const struct grid_make *m, struct fault *fault_out, struct zf_map
 
 /* ---- degraded ----------------------------------------------------------------------------- */
 
-/* One cell of the mended grid: the part of its box that lies in it. */
+/* One cell of a degraded tensor's grid: the part of its box that lies in it. */
 static void grid_mend_cell(const struct grid_make *m, const struct cells *c,
                            const struct grid_rows *r, uint32_t cell)
 {
@@ -451,7 +451,7 @@ static void grid_mend_cell(const struct grid_make *m, const struct cells *c,
     }
 }
 
-/* Boxes that touch others are lost whole; nobody knows which of them is right. */
+/* Overlapping boxes are lost as a whole, because nothing tells which of them is right. */
 static bool grid_mend_tree(const struct grid_make *m, struct zf_map **map_out, struct zf_err *err)
 {
     struct grid_rows rows;

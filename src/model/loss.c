@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which bytes of a tensor are lost.  Nothing is kept for it: the sources of lost bytes know why
- * they are, and a walk over the runs of the map finds their places.  A tensor that is cut in columns
- * has a run for each row, so this is for messages, never for reads. */
+/* Finds the lost bytes of a tensor.  Nothing is stored for that: the sources of lost bytes know the
+ * reason, and a walk over the runs of the map finds them.  A tensor cut in columns has a run per row,
+ * so this is for messages, never for reads. */
 #include <zf/model/model.h>
 
 #include <string.h>
 
-/* Runs that are looked at for one answer. */
+/* The most runs visited for one answer. */
 #define MOST_RUNS (1u << 20)
 
 static bool loss_same_text(const char *a, const char *b)
@@ -14,7 +14,7 @@ static bool loss_same_text(const char *a, const char *b)
     return a == b || strcmp(a, b) == 0;
 }
 
-/* Is the byte lost?  *len_out: for how many bytes the answer holds. */
+/* Is the byte lost?  *len_out: the number of bytes for which the answer holds. */
 static bool loss_lost_at(const struct zf_map *m, uint64_t at, uint64_t *len_out,
                          struct zf_lost *how)
 {
@@ -44,7 +44,7 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out)
         bool lost = loss_lost_at(m, off, &len, &how);
 
         if (i == MOST_RUNS) {
-            /* The unvisited rest counts as lost, for it may be. */
+            /* The rest, which is not visited, counts as lost, because it may be. */
             *out =
                 found ? *out
                       : (struct zf_loss){.first = off, .how = {.file = "", .why = "not looked at"}};

@@ -97,7 +97,7 @@ bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 
 /* ---- what a read needs -------------------------------------------------------------------- */
 
-/* Ranges are held back as long as the next one may lengthen them. */
+/* A range is held back as long as the next one may extend it. */
 struct map_joined {
     map_each_fn *fn;
     void *ctx;

@@ -8,8 +8,8 @@
 
 #include "map_kind.h"
 
-/* So much is read before it is cast.  It leaves the second-level cache meanwhile, and is still
- * faster than less: one read for eight, which of a tensor in many chunks are of some KiB each. */
+/* The number of bytes read before they are cast.  That exceeds the second-level cache, and is still
+ * faster than smaller blocks, because a tensor in many chunks is then read in fewer calls. */
 #define BLOCK ZF_BUFFER_BYTES
 
 struct cast_map {

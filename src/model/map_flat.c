@@ -35,7 +35,7 @@ static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
                            .off = f->off[i] + (off - f->first[i])};
 }
 
-/* One search for all of its pieces. */
+/* Reads all pieces of the range after a single search. */
 static bool flat_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     const struct flat_map *f = (const struct flat_map *)m;
@@ -149,8 +149,8 @@ struct end {
     uint64_t at, piece;
 };
 
-/* A sweep over all beginnings and ends.  `live` counts the pieces over the current stretch and
- * `sum` adds up their indices, so that with one piece alone the sum is its index. */
+/* A sweep over all starts and ends.  `live` counts the pieces over the current range and `sum` adds
+ * up their indices, so that the sum of a single piece is its index. */
 struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size,
                              struct mend with, struct zf_arena *a, uint64_t *n_out,
                              struct zf_err *err)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packed pieces one behind the other, in bytes of the tensor: proof of coverage, and the map
- * of them. */
+/* Contiguous pieces, in bytes of the tensor: the proof that they cover it, and their map. */
 #ifndef MODEL_MAP_FLAT_H
 #define MODEL_MAP_FLAT_H
 
@@ -11,10 +10,10 @@
 struct flat_piece {
     uint64_t first, len; /* bytes of the tensor; len > 0 */
     uint64_t off;        /* bytes of the source */
-    uint32_t src;        /* number in sources */
+    uint32_t src;        /* index in sources */
 };
 
-/* The first thing that is wrong with the pieces of a tensor. */
+/* The first hole or overlap of a tensor's pieces. */
 enum fault_kind { ZF_FAULT_NONE, ZF_FAULT_HOLE, ZF_FAULT_TWICE };
 struct fault {
     enum fault_kind kind;
@@ -28,13 +27,13 @@ struct fault flat_prove(struct flat_piece *p, uint64_t n, uint64_t size);
 struct mend {
     uint32_t none, several;
 };
-/* For sorted pieces with faults: gives (in a) pieces that tile [0, size), those of `with` among them. */
+/* For sorted pieces with faults: pieces (in a) that cover [0, size) exactly once, with those of `with` at the faults. */
 struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size,
                              struct mend with, struct zf_arena *a, uint64_t *n_out,
                              struct zf_err *err) ZF_CHECKED;
 
-/* The map of pieces that were proved; neighbours that go on in their source are joined (in place).
- * Borrows t, which must live as long as the map. */
+/* The map of proved pieces; neighbours that are contiguous in their source, too, are joined (in
+ * place).  Borrows t, which must live as long as the map. */
 struct zf_map *flat_map(struct zf_arena *a, const struct sources *t, struct flat_piece *p,
                         uint64_t n, uint64_t size, struct zf_err *err) ZF_CHECKED;
 

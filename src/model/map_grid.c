@@ -3,8 +3,8 @@
 
 #include "grid_kind.h"
 
-/* Above this many cells a read that crosses a row's end is done in two, so that it does not look at
- * all cells of both rows. */
+/* A read that crosses the end of a row and touches more cells than this is split in two, so that it
+ * does not visit all cells of both rows. */
 #define MANY_CELLS 64
 
 void grid_box(const struct grid *g, uint32_t i, struct box *out)
@@ -36,8 +36,8 @@ void grid_box(const struct grid *g, uint32_t i, struct box *out)
 
 /* ---- which boxes touch a region ----------------------------------------------------------- */
 
-/* A region of the tensor, corner to corner (inclusive), and a walk over the boxes that touch it.
- * Every box comes once. */
+/* A region of the tensor, given by its corners (inclusive), and a walk over the boxes that touch it,
+ * each once. */
 struct map_grid_walk {
     const struct grid *g;
     uint64_t lo[ZF_BOX_DIMS], hi[ZF_BOX_DIMS];
@@ -63,7 +63,7 @@ static void map_grid_walk_init(struct map_grid_walk *w, const struct grid *g)
     }
 }
 
-/* A box over several cells counts at the first of its cells that the walk meets. */
+/* A box of several cells is visited at the first of its cells in the walk. */
 static bool map_grid_is_first_cell(const struct map_grid_walk *w, uint32_t box)
 {
     uint32_t lo = w->g->lo[box];
@@ -142,7 +142,7 @@ static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
     memcpy(w.hi, w.lo, g->nd * sizeof *w.hi);
     map_grid_walk_init(&w, g);
     if (!map_grid_walk_next(&w, &i)) {
-        /* Only a mended tree has holes. */
+        /* Only the tree of a degraded tensor has holes. */
         return (struct zf_run){.kind = ZF_RUN_MADE, .len = 1};
     }
     grid_box(g, i, &box);
@@ -153,8 +153,8 @@ static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
         .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = box_place(&box, w.lo)};
 }
 
-/* Makes w the smallest region round bytes [off, off + n); returns how many of the n to read
- * at once. */
+/* Sets w to the smallest region that contains bytes [off, off + n); returns the number of bytes to
+ * read at once, at most n. */
 static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, uint64_t off,
                                 uint64_t n)
 {
