@@ -11,7 +11,7 @@ struct slots_map {
     struct slots s;
 };
 
-/* The rest of the slot that byte `off` of the tensor is in. */
+/* The rest of the slot that contains byte `off` of the tensor. */
 static struct zf_run slots_at(const struct zf_map *m, uint64_t off)
 {
     const struct slots_map *sm = (const struct slots_map *)m;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor cut into equal slots, one in each of many sources, all at the same place of theirs: what a
- * thousand ranks hold of a parameter costs no memory a piece. */
+/* A tensor cut into equal slots, one in each of many sources at the same offset: the shards of a
+ * parameter on a thousand ranks (ZeRO stage 3) cost no memory per piece. */
 #ifndef MODEL_MAP_SLOTS_H
 #define MODEL_MAP_SLOTS_H
 
@@ -8,32 +8,31 @@
 
 #include "map_flat.h"
 
-/* One for all tensors that are cut over the same vectors. */
+/* The flat buffers of all ranks, shared by all tensors that are cut over them. */
 struct zf_stretches {
-    uint64_t bytes; /* of each */
+    uint64_t bytes; /* size of each buffer */
     uint32_t n;
-    const uint32_t *src; /* [n] numbers in sources */
+    const uint32_t *src; /* [n] indices in sources */
     const uint64_t *off; /* [n] bytes of the source */
 };
 
-/* Bytes [k * slot, (k + 1) * slot) of the tensor, as far as it has them, are those from `at` on of
- * stretch k. */
+/* Bytes [k * slot, (k + 1) * slot) of the tensor, up to its size, are at byte `at` of buffer k. */
 struct slots {
     const struct zf_stretches *of;
     uint64_t at, slot;
 };
 
-/* How many slots hold something of a tensor of that size. */
+/* The number of slots that a tensor of that size uses. */
 static inline uint64_t slots_used(const struct slots *s, uint64_t size)
 {
     return s->slot == 0 ? 0 : size / s->slot + (size % s->slot != 0);
 }
 
-/* Slots follow each other, so nothing is covered twice; that there are enough, and that each lies in its
- * stretch, is to be proved.  A slot beyond its stretch is a hole. */
+/* Proves that there are enough slots, and that each lies in its buffer; a slot beyond it is a hole.
+ * Slots are consecutive, so they cannot overlap. */
 struct fault slots_prove(const struct slots *s, uint64_t size);
 
-/* The map of slots that were proved.  Borrows t and s->of, which must live as long as the map. */
+/* The map of proved slots.  Borrows t and s->of, which must live as long as the map. */
 struct zf_map *slots_map(struct zf_arena *a, const struct sources *t, const struct slots *s,
                          uint64_t size, struct zf_err *err) ZF_CHECKED;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a map as a source: for blocks of a tensor that lies in several files. */
+/* The bytes of a map as a source: for cached blocks of a tensor that lies in several files. */
 #include "map_strided.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 struct map_source {
     struct zf_source src;
     const struct zf_map *map;
-    struct zf_source *one; /* one of those it lies in; NULL = none */
+    struct zf_source *one; /* one of the map's sources; NULL = none */
 };
 
 static bool map_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,

@@ -7,14 +7,14 @@
 
 struct sources;
 
-/* Checkpoints carry their sources behind the public part. */
+/* The public part of a checkpoint, followed by its sources. */
 struct sealed {
     struct zf_checkpoint c; /* first */
     struct sources *sources;
 };
 
-/* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so
- * that a directory is followed by what is in it. */
+/* The order of a checkpoint's sets and files: as strcmp, but '/' sorts before every other byte, so
+ * that a directory is followed by its contents. */
 int path_order(const char *a, const char *b);
 
 #endif

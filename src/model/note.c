@@ -8,7 +8,7 @@
 
 #include <zf/base/out.h>
 
-/* Notes of one form that are kept in full. */
+/* The most notes of one form; further ones are only counted. */
 #define NOTES_OF_A_FORM 256
 #define ABOUT_BYTES 4096
 
@@ -64,7 +64,7 @@ static struct note_form *note_form(struct zf_build *b, const char *fmt, struct z
     return form;
 }
 
-/* *new_out: no note of the form was made for the key.  From now on one is. */
+/* *new_out: is this the form's first note for the key?  Records the key. */
 static bool note_key(struct zf_build *b, struct note_form *form, const char *key, bool *new_out,
                      struct zf_err *err)
 {

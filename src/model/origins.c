@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A map knows its pieces in dimensions of its own: neighbouring dimensions of the tensor may be one,
- * those of extent 1 are gone, and flat pieces (ZeRO's partitions) have a single one.  Readers of the
- * list need to know only boxes of the tensor.  So a piece becomes
+/* A map stores its pieces in its own dimensions: neighbouring dimensions of the tensor may be joined,
+ * those of size 1 are left out, and flat pieces (ZeRO's partitions) have only one.  Readers of the
+ * list see boxes of the tensor.  So a piece becomes
  *
- *  - a box of the tensor with strides, when its elements are not contiguous in the source; or
+ *  - a box of the tensor with strides, if its elements are not contiguous in the source; or
  *  - a box of the tensor and a range [first, first + n) of its elements in C order, which are
- *    packed in the source.  A flat piece is a stretch of the box that is the whole tensor.
+ *    packed in the source.  A flat piece is a range of the box that is the whole tensor.
  *
- * A stretch is cut where its bytes stop following one another in one file, or begin to be lost, and
- * each cut into at most 2 * ndim - 1 boxes: the rest of a row, whole rows, the beginning of a row,
- * and so on outwards. */
+ * A range is split where its bytes are no longer contiguous in one file, or where lost bytes start,
+ * and each part into at most 2 * ndim - 1 boxes: the rest of a row, whole rows, the beginning of a
+ * row, and so on outwards. */
 #include <zf/model/origins.h>
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static bool origins_is_file(const struct zf_source *s)
     return s->ops->identity != NULL;
 }
 
-/* The part of t from `off` on; bytes: from the first to behind the last. */
+/* Sets the source of *out: the part of t from `off` on, `bytes` long. */
 static void origins_place(struct zf_origin *out, const struct zf_trace *t, uint64_t off,
                           uint64_t bytes)
 {
@@ -69,15 +69,15 @@ static void origins_place(struct zf_origin *out, const struct zf_trace *t, uint6
     }
 }
 
-/* ---- stretches of a box ---------------------------------------------------------------------- */
+/* ---- ranges of a box ------------------------------------------------------------------------- */
 
-/* A contiguous range: o->count elements from o->start on, and where its bytes are. */
+/* A contiguous range of elements of the box o->start, o->count, and the source of its bytes. */
 struct stretch {
     uint64_t first, n; /* elements */
     const struct zf_trace *trace;
     const struct zf_lost *lost;
     const unsigned char *mem; /* NULL, with the others: zeros */
-    bool made;                /* cannot be told */
+    bool made;                /* computed bytes, without a source */
 };
 
 static bool origins_stretch(struct zf_origins *o, struct stretch s)
@@ -122,7 +122,7 @@ static bool origins_packed(struct zf_origins *o, const struct zf_extent *e, uint
         bytes = until - off < bytes ? until - off : bytes;
         struct zf_trace t = zf_source_trace(e->src, off, bytes);
         bytes = !lost && t.len < bytes ? t.len : bytes;
-        /* An element that is cut in two is lost whole. */
+        /* An element cut in two is reported as a whole. */
         uint64_t k = bytes / o->elem ? bytes / o->elem : 1;
         lost = lost || (bytes < o->elem && zf_source_lost(e->src, off + o->elem - 1, &until, &how));
         more = origins_stretch(o, (struct stretch){.first = first,
@@ -139,8 +139,8 @@ static bool origins_packed(struct zf_origins *o, const struct zf_extent *e, uint
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* Dimension k of the piece, which covers dimensions [d, to) of the tensor: where the piece is in each.
- * False when it is no box there. */
+/* Splits dimension k of the piece into dimensions [d, to) of the tensor, which it joins.  False: the
+ * piece is not a box in them. */
 static bool origins_split_dim(struct zf_origins *o, uint32_t d, uint32_t to,
                               const struct zf_extent *e, uint32_t k)
 {
@@ -168,8 +168,8 @@ static bool origins_split_dim(struct zf_origins *o, uint32_t d, uint32_t to,
     return true;
 }
 
-/* Gives the piece's box in the dimensions of the tensor.  Dimensions of extent 1 are no question:
- * whether one goes to its left or right neighbour, the piece is at 0 in it. */
+/* Computes the piece's box in the dimensions of the tensor.  It does not matter which neighbour a
+ * dimension of size 1 was joined to: the piece starts at 0 in it. */
 static bool origins_split(struct zf_origins *o, const struct zf_extent *e)
 {
     uint32_t nd = o->t->ndim + 1, d = 0;
@@ -184,7 +184,7 @@ static bool origins_split(struct zf_origins *o, const struct zf_extent *e)
             return false;
         d = to;
     }
-    /* Elements are never taken apart. */
+    /* The last dimension counts bytes, and elements are never split. */
     return d == nd && o->start[nd - 1] == 0 && o->count[nd - 1] == o->elem &&
            (!e->stride || o->elem == 1 || o->stride[nd - 1] == 1);
 }
@@ -218,14 +218,14 @@ bool zf_origins_of(struct zf_origins *o, const struct zf_extent *e, zf_origin_fn
 
     o->fn = fn;
     o->ctx = ctx;
-    /* In one dimension, without strides: a stretch of the tensor, which need be no box. */
+    /* One dimension without strides: a range of the tensor, which need not be a box. */
     if (e->nd == 1 && !e->stride && e->start[0] % o->elem == 0 && e->size[0] % o->elem == 0) {
         memcpy(o->count, o->dim, (o->t->ndim + 1ul) * sizeof *o->count);
         memset(o->start, 0, (o->t->ndim + 1ul) * sizeof *o->start);
         return origins_packed(o, e, e->start[0] / o->elem, e->size[0] / o->elem);
     }
     if (!origins_split(o, e)) {
-        /* No piece is like that today; should one be, nothing wrong is said about it. */
+        /* No kind of piece gets here today; if one did, no wrong source would be reported. */
         return fn(ctx, &(struct zf_origin){.kind = ZF_ORIGIN_MADE});
     }
     for (uint32_t d = 0; d < o->t->ndim; d++)

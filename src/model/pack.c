@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One walk writes a model and reads it back, so each record is described once.  What is read is
- * untrusted: a count is no larger than the bytes that are left, a number points at what was read before,
- * and all else is for the verbs and the seal to refuse.
+/* Serializes a model.  One walk both writes and reads, so each record is described once.  Input is
+ * untrusted: a count is at most the number of bytes left, an index refers to an earlier record, and
+ * everything else is checked by the functions that build a model, and by the seal.
  *
- * Numbers are zf_out_var's, texts have their length in front:
+ * Numbers are written by zf_out_var; texts have their length in front:
  *
  *   tag, step (0, or 1 and the step), notes
  *   stretches: how many; of each: bytes, n, and source and offset [n]
@@ -40,7 +40,7 @@ struct pack {
     struct zf_build *b;
     struct zf_out *out;  /* writing, or NULL */
     struct zf_bytes *in; /* reading, or NULL; bad like this */
-    bool bad;            /* *err says why; nothing is written or read any more */
+    bool bad;            /* failed with *err; further writes and reads do nothing */
     struct zf_err *err;
     /* Writing. */
     zf_pack_source_fn *number;
@@ -53,10 +53,10 @@ struct pack {
     const char **path; /* [n_paths] of sets; the build's memory */
 
     zf_vec(const struct zf_stretches *) stretches; /* by number */
-    zf_vec(uint64_t) words;                        /* of one shape or piece */
+    zf_vec(uint64_t) words;                        /* scratch for one shape or piece */
 };
 
-/* ---- numbers and texts: what is given is written, or what was read is returned -------------- */
+/* ---- numbers and texts: each function writes its argument, or returns what it read ---------- */
 
 static void pack_check(struct pack *p, bool ok)
 {
@@ -75,7 +75,7 @@ static void pack_refuse(struct pack *p, const char *what)
     }
 }
 
-/* Was all that a verb needs read? */
+/* Is this a read that has succeeded so far? */
 static bool pack_reads(const struct pack *p)
 {
     return p->in && !p->bad;
@@ -111,7 +111,7 @@ static void pack_each(struct pack *p, uint64_t *v, uint64_t n)
         v[i] = pack_var(p, v[i]);
 }
 
-/* A number of things of a byte at least each; 0 if there are not that many bytes. */
+/* A count of records, each of at least one byte; 0 if fewer bytes are left. */
 static uint64_t pack_count(struct pack *p, uint64_t n)
 {
     n = pack_var(p, n);
@@ -122,7 +122,7 @@ static uint64_t pack_count(struct pack *p, uint64_t n)
     return n;
 }
 
-/* The text is borrowed from the input, and not terminated. */
+/* A text read is borrowed from the input, and not terminated. */
 static const char *pack_text(struct pack *p, const char *text, uint64_t *n)
 {
     if (p->out) {
@@ -137,7 +137,7 @@ static const char *pack_text(struct pack *p, const char *text, uint64_t *n)
     return text ? text : "";
 }
 
-/* The text is a copy that lives as long as the build. */
+/* A text read is copied into the build's memory. */
 static const char *pack_str(struct pack *p, const char *text)
 {
     uint64_t n = text ? strlen(text) : 0;
@@ -150,7 +150,7 @@ static const char *pack_str(struct pack *p, const char *text)
     return text;
 }
 
-/* Room for n numbers, the first `keep` of which are those at v, the others 0. */
+/* Scratch for n numbers: the first `keep` copied from v, the others 0. */
 static uint64_t *pack_words(struct pack *p, uint64_t n, const uint64_t *v, uint64_t keep)
 {
     p->words.n = 0;
@@ -164,7 +164,7 @@ static uint64_t *pack_words(struct pack *p, uint64_t n, const uint64_t *v, uint6
 
 /* ---- sources and stretches ------------------------------------------------------------------ */
 
-/* Source i of the build's table as it is written. */
+/* The number written for source i of the build's table. */
 static uint64_t pack_code(struct pack *p, uint64_t i)
 {
     uint64_t number = 0;
@@ -189,7 +189,7 @@ static struct zf_source *pack_source(struct pack *p, uint64_t code)
     return p->source[code - PACK_SOURCES];
 }
 
-/* A place in source i of the build's table. */
+/* A source and offset. */
 static struct zf_from pack_place(struct pack *p, uint64_t i, uint64_t off)
 {
     const uint64_t code = pack_var(p, pack_code(p, i));
@@ -246,7 +246,7 @@ static void pack_all_stretches(struct pack *p)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* x: the piece that is written, or room for it. */
+/* x: the piece to write, or the record to read into. */
 static void pack_flat_piece(struct pack *p, struct zf_draft *d, struct piece *x)
 {
     pack_each(p, x->box, 2);
@@ -266,7 +266,7 @@ static void pack_flat_piece(struct pack *p, struct zf_draft *d, struct piece *x)
         pack_refuse(p, "a part of a later tensor");
 }
 
-/* The same; behind the box there is room for its strides. */
+/* The same for a box; its strides are stored after it. */
 static void pack_box_piece(struct pack *p, struct zf_draft *d, struct piece *x)
 {
     uint64_t *start = x->box, *size = start + d->ndim, *stride = size + d->ndim;
@@ -344,7 +344,7 @@ static void pack_data(struct pack *p, struct zf_draft *d, unsigned kind)
         pack_refuse(p, "a tensor of an unknown kind");
 }
 
-/* Its type.  The draft, which is made if it is read; NULL: that failed. */
+/* The tensor's type.  Returns the draft, which a read creates; NULL: that failed. */
 static struct zf_draft *pack_type(struct pack *p, struct zf_draft *d, struct zf_spot spot)
 {
     const uint8_t dtype = pack_byte(p, d ? d->dtype : 0);
@@ -363,7 +363,7 @@ static struct zf_draft *pack_type(struct pack *p, struct zf_draft *d, struct zf_
     return p->bad ? NULL : d;
 }
 
-/* Another name of a tensor that came before.  tie: in the same set. */
+/* Another name for an earlier tensor.  tie: both are in the same set. */
 static void pack_same(struct pack *p, const struct zf_draft *d, struct zf_spot spot, bool tie)
 {
     const uint64_t of = pack_var(p, !d ? 0 : tie ? d->same.tie->number : d->same.as->number);
@@ -461,7 +461,7 @@ static void pack_notes(struct pack *p)
 
     for (const struct note_form *k = p->b->rest.note_forms; k; k = k->next)
         made += k->n;
-    /* As the seal says it. */
+    /* The seal's note on dropped notes. */
     const uint64_t dropped = made > there ? made - there : 0;
     (void)snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)dropped);
     const uint64_t n = pack_count(p, there + (dropped > 0));
@@ -538,13 +538,13 @@ static bool pack_all(struct pack *p)
 bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx,
                    struct zf_out *out, struct zf_err *err)
 {
-    /* Writing changes nothing of the build. */
+    /* Writing does not change the build. */
     struct pack p = {
         .b = (struct zf_build *)b, .out = out, .err = err, .number = number, .ctx = ctx};
 
     if (b->degraded || b->lists.missing.n)
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "damaged checkpoints are not cached");
-    /* Of files too, should one have a source that no piece has. */
+    /* Room for the files, too, whose sources may be in no piece. */
     p.known = calloc(b->sources->n + b->lists.blobs.n + 1, sizeof *p.known);
     if (!p.known)
         return zf_fail_sys(err, "pack a model");

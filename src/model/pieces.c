@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the pieces of a draft to its map: pieces that are ranges of bytes go to map_flat.c,
- * boxes, whose dimensions are joined where all of them are whole, to grid_prove.c, parts of
- * other tensors to map_parts.c, and rules to map_slots.c; each proves that together they cover
- * the tensor exactly once.  For reading before the seal a fault is no failure: the bytes come from sources
- * that say so. */
+/* Makes the map of a draft from its pieces: ranges of bytes by map_flat.c, boxes by grid_prove.c
+ * (dimensions that all boxes cover completely are joined first), parts of other tensors by
+ * map_parts.c, and rules by map_slots.c; each proves that the pieces cover the tensor exactly once.
+ * In a map for reading before the seal, a hole or overlap is not a failure: these bytes come from
+ * sources whose reads fail with the reason. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "map_slots.h"
 #include "boxes.h"
 
-/* ---- what to say -------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------- */
 
 static void pieces_coordinates(const struct zf_draft *d, uint64_t byte, char *out, size_t n)
 {
@@ -33,7 +33,7 @@ static void pieces_coordinates(const struct zf_draft *d, uint64_t byte, char *ou
     (void)snprintf(out + at, n - at, "]");
 }
 
-/* Puts the fault into *err, with the tensor's metadata as its place. */
+/* Reports the fault in *err, in the file of the tensor's metadata. */
 static bool pieces_report(const struct zf_draft *d, struct fault f, struct zf_err *err)
 {
     char text[DRAFT_TEXT], a[80], b[80];
@@ -51,14 +51,14 @@ static bool pieces_report(const struct zf_draft *d, struct fault f, struct zf_er
     return draft_place(d, err);
 }
 
-/* A map that is made. */
+/* The making of a map. */
 struct making {
     struct zf_draft *d;
-    struct zf_arena *keep, *scratch; /* the map's; goes when it is made */
-    bool reading;                    /* before the seal: faults are mended, d stays as it is */
+    struct zf_arena *keep, *scratch; /* for the map; for temporary data */
+    bool reading;                    /* before the seal: faults get sources, d is not changed */
 };
 
-/* The sources of what the pieces do not cover exactly once.  Errors: ZF_E_FORMAT it must be covered. */
+/* The sources of bytes that the pieces do not cover exactly once.  Errors: ZF_E_FORMAT the tensor is refused. */
 static bool pieces_mend(const struct making *m, struct fault f, struct mend *out,
                         struct zf_err *err)
 {
@@ -83,7 +83,7 @@ static bool pieces_mend(const struct making *m, struct fault f, struct mend *out
 
 /* ---- flat --------------------------------------------------------------------------------- */
 
-/* Proves the pieces, or mends them; NULL with err when the tensor is refused. */
+/* Proves the pieces; in degraded mode replaces faults by lost pieces.  NULL with err: the tensor is refused. */
 static struct flat_piece *pieces_prove_flat(const struct making *m, struct flat_piece *p,
                                             uint64_t *n, struct zf_err *err)
 {
@@ -106,8 +106,8 @@ static struct zf_map *pieces_flat_map(const struct making *m, struct flat_piece 
 
 /* ---- parts of other tensors --------------------------------------------------------------- */
 
-/* For the proof a part is a piece like others.  Its source's number, counted down from the largest,
- * is above those of all sources and says which tensor it is a part of. */
+/* In the proof, a part of another tensor is a piece like others.  Its source index, counted down from
+ * the largest, is above those of all sources and identifies that tensor. */
 static uint32_t pieces_part_number(uint64_t i)
 {
     return UINT32_MAX - (uint32_t)i;
@@ -145,7 +145,7 @@ static const struct zf_map *pieces_parts_map(const struct making *m, struct flat
         if (!(part[i] = pieces_part_map(m, &p[i], of, err)))
             return NULL;
     if (part && n == 1)
-        return part[0]; /* a slice, so that a slice of d needs no other map than this one's */
+        return part[0]; /* a slice: a slice of d then needs only that map */
     return part ? zf_map_of_parts(m->keep, part, n, err) : NULL;
 }
 
@@ -176,14 +176,14 @@ static const struct zf_map *pieces_flat_draft(const struct making *m, struct zf_
 
 /* ---- joining dimensions ------------------------------------------------------------------- */
 
-/* Which dimension of the joined boxes each one of the tensor goes to.  Extents of 1 vanish (their
- * start is 0), and a dimension that every box has whole goes into the one before it. */
+/* The dimensions left after joining.  Those of size 1 are dropped (boxes start at 0 in them), and a
+ * dimension that every box covers completely is joined to the one before it. */
 struct joined {
-    uint32_t nd;                 /* dimensions left, in elements */
+    uint32_t nd;                 /* number of dimensions, in elements */
     uint32_t first[ZF_BOX_DIMS]; /* [nd] outermost dimension of the tensor in it */
     uint32_t last[ZF_BOX_DIMS];  /* [nd] innermost one */
     uint64_t shape[ZF_BOX_DIMS];
-    bool by_bytes; /* some box has its elements apart: bytes get a dimension of their own */
+    bool by_bytes; /* elements of some box are not contiguous: bytes get a dimension of their own */
     bool strided;  /* some box has strides */
 };
 
@@ -199,7 +199,7 @@ static bool pieces_joinable(const struct zf_draft *d, const struct piece *p, uin
            (zf_mul(d->shape[inner], p->stride[inner], &step) && p->stride[outer] == step);
 }
 
-/* Clears of may[d] what cannot be joined to the dimension before it. */
+/* Clears may[d] for each dimension that cannot be joined to the one before it. */
 static void pieces_look(const struct zf_draft *d, const uint32_t *dim, uint32_t nd, bool *may,
                         struct joined *j)
 {
@@ -249,7 +249,7 @@ static bool pieces_join(const struct zf_draft *d, struct joined *j, struct zf_ar
     return true;
 }
 
-/* One box of the draft as row i of `out`. */
+/* Stores a box of the draft as row i of `out`. */
 static void pieces_put_box(const struct zf_draft *d, const struct piece *p, const struct joined *j,
                            struct boxes *out, uint32_t i)
 {
@@ -334,7 +334,7 @@ static struct zf_map *pieces_box_draft(const struct making *m, struct zf_err *er
 
 /* ---- all kinds ---------------------------------------------------------------------------- */
 
-/* Of a rule with a fault the pieces are mended like others. */
+/* The map of a rule; with a fault, its slots become pieces and are treated like others. */
 static const struct zf_map *pieces_slots_draft(const struct making *m, struct zf_err *err)
 {
     const struct zf_draft *d = m->d;
@@ -347,7 +347,7 @@ static const struct zf_map *pieces_slots_draft(const struct making *m, struct zf
     return pieces_flat_draft(m, err);
 }
 
-/* One piece that is all of it covers it exactly once. */
+/* A single piece that is the whole tensor covers it exactly once. */
 static struct zf_map *pieces_whole_draft(const struct making *m, struct zf_err *err)
 {
     const struct zf_draft *d = m->d;
@@ -387,7 +387,7 @@ const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a, st
     struct zf_build *b = d->b;
 
     if (d->parts) {
-        /* Its sources may get pieces yet. */
+        /* The tensors that its parts refer to may still get pieces. */
         return pieces_map(d, a, true, err);
     }
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->reading);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees that are made only to be joined: going through the drafts of a directory, and taking them all
- * out again. */
+/* Temporary trees, such as one per rank, that are made only to be joined: a walk over the drafts of a
+ * directory, and their removal. */
 #include <string.h>
 
 #include "draft.h"
 
-/* The rest of a path behind the directory: "" for the directory itself; NULL = it is not below it. */
+/* The part of a path below the directory: "" for the directory itself; NULL = it is not below it. */
 static const char *scaffold_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);

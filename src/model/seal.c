@@ -42,8 +42,7 @@ static bool seal_prove_all(struct zf_build *b, struct zf_err *err)
     return true;
 }
 
-/* Puts sets in the order of paths and drafts in that of sets and names; nobody looks for them by
- * number any more. */
+/* Sorts sets by path and drafts by set and name.  Their numbers are not used any more. */
 static void seal_sort(struct zf_build *b)
 {
     if (b->drafts.n == 0 || b->sets.n == 0)
@@ -65,7 +64,7 @@ static void seal_sort(struct zf_build *b)
     }
 }
 
-/* Hidden drafts did what they were for when those that are shown were proved. */
+/* Removes hidden drafts, which were needed only to prove the shown ones. */
 static void seal_drop_hidden(struct zf_build *b)
 {
     size_t n = 0;
@@ -101,7 +100,7 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
                                   .filled = data->lost && b->rest.fill_lost && !data->unshaped &&
                                             zf_dtype_nan(d->dtype, nan) > 0};
     }
-    /* A set is made for its first tensor, so none is empty unless that tensor was refused. */
+    /* A set is created with its first tensor, so it is empty only if that was refused. */
     for (size_t i = 0; i < b->sets.n; i++) {
         const struct draft_set *s = b->sets.at[i];
 
@@ -124,7 +123,7 @@ static bool seal_is_below(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && path[n] == '/';
 }
 
-/* The first set at or behind `path` in the order: the only one that can be it or be below it. */
+/* The first set at or after `path` in the order: the only one that can be at or below the path. */
 static const struct zf_set *seal_next_set(const struct zf_checkpoint *c, const char *path)
 {
     size_t i;
@@ -133,7 +132,7 @@ static const struct zf_set *seal_next_set(const struct zf_checkpoint *c, const c
     return i < c->n_sets ? &c->set[i] : NULL;
 }
 
-/* A file can be neither twice nor a directory. */
+/* Checks that no path is used twice, or both as a file and as a directory. */
 static bool seal_check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
 {
     for (uint32_t i = 0; i < c->n_blobs; i++) {
@@ -182,7 +181,7 @@ static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct 
 
     for (struct note_form *k = b->rest.note_forms; k; k = k->next)
         made += k->n;
-    /* A form of its own, so it is never dropped itself. */
+    /* The only note of its form, so it is never dropped itself. */
     if (made > before && !zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before)))
         return false;
     c->n_notes = (uint32_t)b->lists.notes.n;
@@ -190,7 +189,7 @@ static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct 
     return c->note != NULL;
 }
 
-/* What is lost, and what there is twice. */
+/* Fills in missing files and copies. */
 static bool seal_fill_rest(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
     c->n_missing = (uint32_t)b->lists.missing.n;
@@ -225,7 +224,7 @@ struct zf_checkpoint *zf_build_seal(struct zf_build *build, const char *format, 
     zf_auto(build) struct zf_build *b = build;
     struct sealed *s = zf_arena_get(b->keep, 1, sizeof *s, err);
 
-    /* Nobody looks for a draft any more, and what is sealed beside the drafts is the peak of many builds. */
+    /* The tables are not needed any more, and memory peaks here, with drafts and sealed tensors at once. */
     build_forget_names(b);
     if (!s || !seal_fill(b, &s->c, format, why ? why : "", err))
         return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tensors are shown, and under which names. */
+/* The selection of tensors to show, and their renaming (-o only=, except=, rename=, strip_prefix=). */
 #include <zf/model/model.h>
 
 #include <fnmatch.h>
@@ -15,13 +15,13 @@ struct rule {
     const struct zf_pattern *re;
     const char *to;
 };
-/* The selection at work: what was asked for, and which of it has fitted a tensor. */
+/* The selection in progress: the options, and which of them have matched a tensor. */
 struct selection {
     const struct zf_select *how;
     struct rule *rule;
     uint32_t n; /* rules compiled so far */
     bool prefix_used;
-    bool only_lacked; /* a tensor fits none of `only` */
+    bool only_lacked; /* a tensor matches none of `only` */
     bool *rename_used, *only_used, *except_used;
 };
 
@@ -33,8 +33,8 @@ static void zf_auto_selection(struct selection *s)
     free(s->except_used);
 }
 
-/* The '=' between regex and replacement: the last that no backslash takes the meaning from, so
- * that the regex may contain some. */
+/* The '=' between regex and replacement: the last one that is not escaped, so that the regex may
+ * contain others. */
 static const char *select_rule_separator(const char *text)
 {
     const char *last = NULL;
@@ -126,7 +126,7 @@ static void select_selection_report(const struct selection *s)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* All are tried, so that each that fits is known to. */
+/* Tries all patterns, even after a match, to record each one that matches. */
 static bool select_matches_any(const char *const *glob, bool *used, size_t n, const char *name)
 {
     bool any = false;
@@ -227,9 +227,9 @@ static bool select_check_distinct(const struct zf_set *from, const struct select
     return true;
 }
 
-/* Ties survive among what is kept; when the tensor that others are tied to goes, the first of them
- * in the new order takes its place.  owner [n of the old set]: new index of the tensor that represents an
- * old one. */
+/* Keeps ties among the selected tensors; if the tensor that others are tied to is not selected, the
+ * first of them in the new order replaces it.  owner [old set]: the new index of the tensor that
+ * represents an old one. */
 static void select_tie_again(const struct zf_set *from, const struct select_kept *k, uint32_t n,
                              uint32_t *owner, struct zf_tensor *out)
 {
@@ -293,7 +293,7 @@ static bool select_any(const bool *used, size_t n)
     return any;
 }
 
-/* Keeps the sets as they were, and which options changed them. */
+/* Records the sets before the selection, and the options that changed them. */
 static bool select_record(const struct selection *s, struct zf_checkpoint *c, struct zf_err *err)
 {
     const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All sources of one checkpoint, one reference each; maps name them by a 32-bit number. */
+/* All sources of one checkpoint, one reference each; maps refer to them by a 32-bit index. */
 #ifndef MODEL_SOURCES_H
 #define MODEL_SOURCES_H
 
@@ -7,7 +7,7 @@
 #include <zf/base/vec.h>
 #include <zf/source/source.h>
 
-/* The numbers that mean no file. */
+/* Indices that do not refer to a file. */
 enum {
     SOURCES_ZEROS,   /* there is no source */
     SOURCES_NONE,    /* lost: no piece covers the byte (only read before the seal) */
@@ -21,14 +21,14 @@ struct sources {
     struct source_number *numbers; /* uthash, by address; while building only */
 };
 
-/* With the numbers that mean no file. */
+/* Starts with the entries that do not refer to a file. */
 bool sources_init(struct sources *t, struct zf_err *err) ZF_CHECKED;
-/* The number of s, which gets a reference when it is new; NULL is 0. */
+/* *out: the index of s, which gets a reference if it is new; 0 for NULL. */
 bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out,
                  struct zf_err *err) ZF_CHECKED;
-/* Drops those from number n on, the last that were added. */
+/* Drops the sources from index n on, the last ones added. */
 void sources_cut(struct sources *t, uint32_t n);
-/* Forgets what only building needs. */
+/* Frees the table that only building needs. */
 void sources_seal(struct sources *t);
 /* Drops all references. */
 void sources_fini(struct sources *t);
