@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/numbered.h>
+#include <zf/base/name.h>
 #include <zf/base/out.h>
 
 /* Patterns of numbered.h; those with %r alone are counted over all ranks of the job.
@@ -69,14 +71,42 @@ static uint32_t rankfiles_world(const struct zf_build *b)
     return most <= ZF_NUMBERED_MAX ? (uint32_t)most : 0;
 }
 
-/* Notes ranks below `world` without a file of one pattern, of which there are some. */
-static bool rankfiles_check(const struct zf_numbered *l, uint32_t world, struct zf_build *b,
-                            struct zf_err *err)
+static const struct zf_entry *rankfiles_find(struct zf_store *st, const struct zf_numbered *l,
+                                             const char *name, char path[2 * ZF_NAME_MAX + 2])
 {
-    const uint32_t last = l->file.at[l->file.n - 1].number[0];
-    const uint32_t n = last >= world ? last + 1 : world;
+    (void)snprintf(path, 2 * ZF_NAME_MAX + 2, "%s%s%.*s", l->dir, *l->dir ? "/" : "", ZF_NAME_MAX,
+                   name);
+    return zf_store_find(st, path);
+}
+
+/* Drops what is no file, and empty ones among others: no rank writes them. */
+static void rankfiles_drop(struct zf_store *st, struct zf_numbered *l)
+{
+    char path[2 * ZF_NAME_MAX + 2];
+    uint64_t most = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->file.n; i++) {
+        const struct zf_entry *e = rankfiles_find(st, l, l->file.at[i].name, path);
+
+        most = e && e->kind == ZF_ENTRY_FILE && e->id.size > most ? e->id.size : most;
+    }
+    for (size_t i = 0; i < l->file.n; i++) {
+        const struct zf_entry *e = rankfiles_find(st, l, l->file.at[i].name, path);
+
+        if (e && e->kind == ZF_ENTRY_FILE && (e->id.size > 0 || most == 0))
+            l->file.at[n++] = l->file.at[i];
+    }
+    l->file.n = n;
+}
+
+/* Notes ranks below n, which is above all numbers, without a file of one pattern, of which there are some. */
+static bool rankfiles_check(struct zf_store *st, const struct zf_numbered *l, uint32_t n,
+                            struct zf_build *b, struct zf_err *err)
+{
     zf_auto(out) struct zf_out about = {0};
-    char name[200], first[200] = "", more[48] = "";
+    char name[ZF_NAME_MAX + 1], first[2 * ZF_NAME_MAX + 2] = "", is[ZF_ABSENT_MAX], more[48] = "";
+    const struct zf_entry *e = NULL;
     size_t i = 0;
 
     if (l->file.n >= n)
@@ -92,15 +122,15 @@ static bool rankfiles_check(const struct zf_numbered *l, uint32_t world, struct 
         zf_numbered_print(l->pattern, &f, name, sizeof name);
         zf_note_about(&about, name);
         if (!*first)
-            memcpy(first, name, sizeof first);
+            e = rankfiles_find(st, l, name, first);
     }
     if (n - l->file.n > 1)
-        (void)snprintf(more, sizeof more, " and %zu more", n - l->file.n - 1);
+        (void)snprintf(more, sizeof more, ", like %zu more", n - l->file.n - 1);
     return zf_out_ok(&about, err) &&
-           zf_build_note_on(
-               b, ZF_NOTE_OTHER, zf_out_text(&about), err,
-               "%s%s%s%s %s missing: %u ranks wrote this save, and %zu left such a file", l->dir,
-               *l->dir ? "/" : "", first, more, *more ? "are" : "is", n, l->file.n);
+           zf_build_note_on(b, ZF_NOTE_OTHER, zf_out_text(&about), err,
+                            "%s %s%s: %u ranks wrote this save, and %zu left such a file", first,
+                            e && e->kind == ZF_ENTRY_FILE ? "is empty" : zf_absent(st, first, is),
+                            more, n, l->file.n);
 }
 
 bool rankfiles_note(struct zf_store *st, struct zf_build *b, struct zf_err *err)
@@ -113,10 +143,14 @@ bool rankfiles_note(struct zf_store *st, struct zf_build *b, struct zf_err *err)
             continue;
         if (!zf_numbered_list(st, dir, pattern, &l, err))
             return false;
+        const uint32_t named = l.file.n ? l.file.at[l.file.n - 1].number[0] + 1 : 0;
+        rankfiles_drop(st, &l);
         if (l.file.n == 0)
             continue;
         if (strstr(pattern, "%r")) {
-            if (!rankfiles_check(&l, rankfiles_world(b), b, err))
+            const uint32_t world = rankfiles_world(b);
+
+            if (!rankfiles_check(st, &l, world > named ? world : named, b, err))
                 return false;
         } else if (!zf_numbered_complete(&l, 0, l.file.n, err) &&
                    (err->code == ZF_E_NOMEM ||

@@ -66,10 +66,19 @@ def trainer(what, want, *ranks, weights=("model.safetensors",), more=()):
 trainer("all of them", [], 0, 1, 2)
 trainer("none of them", [])
 trainer("one in between", ["rng_state_1.pth is missing: 3 ranks wrote this save, and 2 left such a file"], 0, 2)
-trainer("several", ["rng_state_0.pth and 2 more are missing: 4 ranks wrote this save, and 1 left such a file"], 3)
+trainer("several", ["rng_state_0.pth is missing, like 2 more: 4 ranks wrote this save, and 1 left such a file"], 3)
 trainer("the last, and the weights say how many", ["rng_state_1.pth is missing: 2 ranks wrote this save, and 1 left such a file"], 0,
         weights=[f"model_world_size_2_rank_{r}.pt" for r in (0, 1)])
 trainer("one that is no number", ["rng_state_0.pth is missing: 2 ranks wrote this save, and 1 left such a file"], 1, "01", "x")
+
+for how, said in (("empty", "is empty"), ("a directory", "is a directory, not a file"), ("a link to nothing", "is a dangling link")):
+    with Dir() as d:
+        d.st("model.safetensors")
+        d.torch("rng_state_0.pth", {"cpu": B})
+        path = d.path("rng_state_1.pth")
+        open(path, "w").close() if how == "empty" else os.mkdir(path) if how == "a directory" else os.symlink("nowhere", path)
+        got = [n for n in notes(d.dir) if "rng_state_1" in n and "2 ranks wrote this save" in n]
+        check(f"one that is {how}", len(got) == 1 and said in got[0], notes(d.dir))
 
 STATE = ("trainer_state.json", {"global_step": 5})
 trainer("weights, optimizer and scheduler", [], more=(STATE, ("scheduler.pt", {"last_epoch": 3}), ("optimizer.pt", optimizer(B))))

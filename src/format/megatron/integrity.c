@@ -92,7 +92,7 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
     zf_auto(source) struct zf_source *src = NULL;
     uint64_t n = 0;
 
-    if (!zf_store_has(st, INTEGRITY, ZF_ENTRY_FILE))
+    if (!zf_store_find(st, INTEGRITY))
         return true;
     text = zf_store_slurp(st, INTEGRITY, lim->json_bytes, &n, err);
     j = text ? zf_json_load(text, n, lim, err) : NULL;

@@ -121,8 +121,8 @@ static bool zarr_objects_note(struct mg_save *s, const char *key, const struct o
         p = end;
     }
     return n >= all ||
-           zf_build_note(s->b, err, "%s: %" PRIu64 " of %" PRIu64 " objects are missing", key,
-                         all - n, all);
+           zf_build_note(s->b, err, "%s: %" PRIu64 " of %" PRIu64 " objects are missing or empty",
+                         key, all - n, all);
 }
 
 static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
@@ -146,9 +146,11 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
                           o.offset);
             return zf_err_in(err, "%s/%s", key, e[i].name);
         }
+        last = o;
+        if (e[i].kind == ZF_ENTRY_FILE && e[i].id.size == 0)
+            continue; /* torch.save writes no such file */
         if (!zarr_object_add(s, key, e[i].name, &o, extent, err))
             return false;
-        last = o;
         found++;
     }
     return !last.offset ||

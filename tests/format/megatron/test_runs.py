@@ -90,6 +90,12 @@ with Copy(RUN) as d:
         f.write(b'{"algorithm": "crc32c", "files": {".metadata": "00"}}')
     r, j = d.info()
     check("sums of another kind are told", any("its algorithm is crc32c" in n for n in j["notes"]), j)
+    os.unlink(d.path("iter_0000020/integrity.json"))
+    os.mkdir(d.path("iter_0000020/integrity.json"))
+    d.says("sums in a directory", 4, "integrity.json", "this is a directory, not a file")
+    os.rmdir(d.path("iter_0000020/integrity.json"))
+    os.symlink("nowhere", d.path("iter_0000020/integrity.json"))
+    d.says("sums behind a dangling link", 4, "integrity.json", "this is a dangling link, not a file")
 
 
 def exported(d, *args):
