@@ -64,7 +64,7 @@ struct zf_names {
     bool has[ZF_CONTAINERS], settled;
     struct zf_sorted params;  /* names of what is no optimizer entry */
     struct zf_sorted masters; /* names that have a master copy */
-    struct zf_sorted entries; /* pairs: (key, name), head */
+    struct zf_sorted entries; /* pairs: (key, name) or any number, head */
     struct name_id *ids;      /* uthash */
     struct names_pending *pending;
     struct zf_arena *arena;
@@ -224,13 +224,22 @@ static bool names_is_master(const struct optim_key *e)
     return ONE_OF(e->key, e->key_len, master_words) && !word_digits(e->name, e->name_len);
 }
 
+/* Numbers that nothing names count in each optimizer for itself: with a second optimizer none is clear without its head,
+ * whatever states the two keep. */
+static uint64_t names_entry_hash(const struct optim_key *e)
+{
+    const bool number = word_digits(e->name, e->name_len);
+
+    return number ? names_hash("", 0, "", 0) : names_hash(e->key, e->key_len, e->name, e->name_len);
+}
+
 static bool names_remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
 {
     if (!optim_key_split(e, &names->params))
         return true;
     names_reduce_entry(names, e);
-    if (!zf_sorted_add_pair(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len),
-                            zf_hash(0, e->head, e->head_len), err))
+    if (!zf_sorted_add_pair(&names->entries, names_entry_hash(e), zf_hash(0, e->head, e->head_len),
+                            err))
         return false;
     return !names_is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
 }
@@ -383,8 +392,7 @@ static bool names_place_entry(struct zf_names *names, struct optim_key *e, struc
     names_reduce_entry(names, e);
     if (names_is_master(e))
         return names_place_as(names, "", e->name, e->name_len, out, err);
-    size_t at, heads = zf_sorted_find(&names->entries,
-                                      names_hash(e->key, e->key_len, e->name, e->name_len), &at);
+    size_t at, heads = zf_sorted_find(&names->entries, names_entry_hash(e), &at);
     zf_out_cut(&names->name, 0);
     if (heads > 1) {
         zf_out_add(&names->name, e->head, e->head_len);

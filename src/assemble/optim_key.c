@@ -6,7 +6,9 @@
 
 #include <zf/base/hash.h>
 
-static const char *const containers[ZF_CONTAINERS] = {"model", "module", "state_dict", "net"};
+/* The last is that of PyTorch's tutorials, and of Whisper's files. */
+static const char *const containers[ZF_CONTAINERS] = {"model", "module", "state_dict", "net",
+                                                      "model_state_dict"};
 
 /* Optimizer keys that Megatron writes in front of the parameter's name. */
 static const char *const state_words[] = {

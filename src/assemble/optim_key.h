@@ -15,7 +15,7 @@ bool word_starts(const char *p, size_t n, const char *word);
 #define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
 /* The names that a checkpoint gives to its model, best first. */
-enum { ZF_CONTAINERS = 4 };
+enum { ZF_CONTAINERS = 5 };
 const char *container_name(int i);
 /* The number of a container's name, or -1. */
 int container_number(const char *p, size_t n);

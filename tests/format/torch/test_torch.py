@@ -252,6 +252,13 @@ expect("several models of accelerate", {"pytorch_model.bin": {"w": A}, "pytorch_
                                         "pytorch_model_12.bin": {"w": C}}, {":w": A, "model_1:w": B, "model_12:w": C})
 expect("several models of accelerate under FSDP", {"pytorch_model_fsdp.bin": {"w": A}, "pytorch_model_fsdp_1.bin": {"w": B}},
        {":w": A, "model_1:w": B})
+muon = {"state": {0: {"momentum_buffer": B}}, "param_groups": [{"params": [0], "lr": 0.1}]}
+expect("two optimizers with other states", {"c.pt": {"model": {"w": A}, "optimizer_adam": optimizer(C), "optimizer_muon": muon}},
+       {":w": A, "optim/exp_avg:optimizer_adam.0": C, "optim/momentum_buffer:optimizer_muon.0": B})
+expect("the same in files", {"pytorch_model.bin": {"w": A}, "optimizer.bin": optimizer(C), "optimizer_1.bin": muon},
+       {":w": A, "optim/exp_avg:optimizer.0": C, "optim/momentum_buffer:optimizer_1.0": B})
+expect("the keys of PyTorch's tutorial", {"c.pt": {"epoch": 3, "model_state_dict": {"w": A}, "optimizer_state_dict": optimizer(B)}},
+       {":w": A, "optim/exp_avg:0": B}, ["state/epoch.json"])
 refused("a file of the index is missing", {**with_index, **first}, "is missing")
 tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
 check("what is lost is told", any("is missing" in n for n in tree.notes), tree.notes)

@@ -107,12 +107,12 @@ static void rule1_container(void **state)
 static void rule1_order_of_containers(void **state)
 {
     (void)state;
-    static const char *const word[] = {"net", "state_dict", "module", "model"};
+    static const char *const word[] = {"model_state_dict", "net", "state_dict", "module", "model"};
     zf_auto(names) struct zf_names *names = names_of(PATHS("x|y"));
     struct zf_err err = {0};
 
     assert_null(zf_names_container(names));
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         struct zf_step step[2] = {{.p = word[i], .n = strlen(word[i])}, {.p = "w", .n = 1}};
 
         assert_ok(zf_names_add(names, (struct zf_path){.step = step, .n = 2}, &err), &err);
@@ -164,10 +164,12 @@ static void rule3_optimizer_paths(void **state)
 
     expect(names, "optim|state|0.l.weight|exp_avg", "optim/exp_avg:0.l.weight");
     expect(names, "optim|state|0.l.weight|Q|#0", "optim/Q.0:0.l.weight");
-    expect(names, "optimizer_states|#0|state|3|exp_avg_sq", "optim/exp_avg_sq:3");
-    expect(names, "optimizer|state|7|Q|#1", "optim/Q.1:7");
+    expect(names, "optimizer_states|#0|state|3|exp_avg_sq",
+           "optim/exp_avg_sq:optimizer_states.0.3");
+    expect(names, "optimizer|state|7|Q|#1", "optim/Q.1:optimizer.7");
     expect(names, "app|optim|state|w|step", "optim/step:w");
-    expect(names, "optimizer|state|8|__bnb_optimizer_quant_state__|absmax1", "optim/absmax1:8");
+    expect(names, "optimizer|state|8|__bnb_optimizer_quant_state__|absmax1",
+           "optim/absmax1:optimizer.8");
 }
 
 static void rule3_optimizer_flat(void **state)
@@ -245,11 +247,12 @@ static void rule3_two_optimizers(void **state)
     (void)state;
     zf_auto(names) struct zf_names *names =
         names_of(PATHS("model|w", "optimizer_0|state|0|exp_avg", "optimizer_1|state|0|exp_avg",
-                       "optimizer_1|state|1|exp_avg"));
+                       "optimizer_1|state|1|exp_avg", "optimizer_1|state|0|momentum_buffer"));
 
     expect(names, "optimizer_0|state|0|exp_avg", "optim/exp_avg:optimizer_0.0");
     expect(names, "optimizer_1|state|0|exp_avg", "optim/exp_avg:optimizer_1.0");
-    expect(names, "optimizer_1|state|1|exp_avg", "optim/exp_avg:1");
+    expect(names, "optimizer_1|state|1|exp_avg", "optim/exp_avg:optimizer_1.1");
+    expect(names, "optimizer_1|state|0|momentum_buffer", "optim/momentum_buffer:optimizer_1.0");
 }
 
 /* FSDP1's word goes out of every step, and out of the names of ids. */
