@@ -121,6 +121,8 @@ def qwen_3_of_torchtitan_and_its_experts():
                 c.filled(side, {"attention_bias": False, "hidden_act": "silu"}, *opts)
                 c.file("side/config.json", {**side, "attention_bias": False, "hidden_act": "silu"})
                 c.cat("hf/config.json", json.dumps({**side, "attention_bias": False, "hidden_act": "silu"}).encode(), *opts, at="save")
+                said = c.run("recipes", None, *opts, at="save").stdout.decode().splitlines()
+                assert [line.split()[:2] for line in said if not line.startswith(("no ", " "))] == [["fits", "torchtitan-qwen3-moe" if experts else "torchtitan-qwen3"]], said
                 for change, part in both + more if old else ():
                     c.file("side/config.json", {**side, **change})
                     c.told("hf/ is not the model", part, at="save", opts=opts)

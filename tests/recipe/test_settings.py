@@ -159,6 +159,16 @@ def gpt2_of_megatron():
         ({"num_query_groups": 2}, "linear_qkv"), ({"layernorm_epsilon": None}, "epsilon"), ({"layernorm_epsilon": -1}, "epsilon"), ({"layernorm_epsilon": "x"}, '"x"'), ({"ffn_hidden_size": 12}, "10 and 12"), ({"hidden_size": 8}, "hidden_size")))
 
 
+def the_vocabulary_of_gpt2_is_cut_by_a_config_json_from_outside():
+    settings = {**SETTINGS, "num_query_groups": HEADS, "kv_channels": 4, "normalization": "LayerNorm", "gated_linear_unit": False, "add_bias_linear": True,
+                "position_embedding_type": "learned_absolute"}
+    with Model() as c:
+        c.put(biased(False), settings)
+        c.file("side/config.json", {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 30})
+        names = c.names("-o", "side=" + os.path.join(c.dir, "side"))
+        assert names["transformer.wte.weight"]["shape"] == [30, WIDTH] and names["lm_head.weight"]["shape"] == [30, WIDTH]
+
+
 def nemotron_of_megatron():
     settings = {**SETTINGS, "kv_channels": 4, "normalization": "LayerNorm", "gated_linear_unit": False, "add_bias_linear": True, "squared_relu": True,
                 "layernorm_zero_centered_gamma": True, "rotary_percent": 0.5}
@@ -247,5 +257,5 @@ def a_config_json_of_side_counts_beside_one_of_the_trainer():
 
 
 main([rotary_embeddings_of_megatron, settings_of_a_wrong_type, settings_that_fit_no_recipe_are_said, layers_with_experts_are_those_of_moe_layer_freq, deepseek_v2_of_megatron, deepseek_v3_of_megatron,
-      gpt2_of_megatron, nemotron_of_megatron, settings_in_yaml_of_nemo_and_bridge, names_in_front_are_stripped_and_notes_are_told,
+      gpt2_of_megatron, the_vocabulary_of_gpt2_is_cut_by_a_config_json_from_outside, nemotron_of_megatron, settings_in_yaml_of_nemo_and_bridge, names_in_front_are_stripped_and_notes_are_told,
       a_config_json_of_side_counts_beside_one_of_the_trainer])
