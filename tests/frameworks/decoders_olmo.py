@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoders that OLMo-core trains a step and its checkpointer saves: Llama, and OLMo 2, which its own converter puts out too."""
+"""Decoders that OLMo-core trains a step and its checkpointer saves: Llama, Qwen 3, OLMo 3 with another rotary base than transformers'
+class has, and OLMo 2, which its own converter puts out too."""
 import json
 import os
 
 import torch
 from olmo_core import version
+from olmo_core.nn.attention import SlidingWindowAttentionConfig
 from olmo_core.nn.hf.config import get_hf_config
 from olmo_core.nn.hf.convert import convert_state_to_hf
 from olmo_core.nn.transformer import TransformerBlockType, TransformerConfig
@@ -22,6 +24,9 @@ SIZES = {"d_model": 32, "vocab_size": 64, "n_layers": 2, "n_heads": 4, "n_kv_hea
 CASES = {
     "llama": ("olmo-core-llama", {}, False),
     "olmo2": ("olmo-core-olmo2", {"block_name": TransformerBlockType.reordered_norm, "qk_norm": True}, True),
+    "olmo3": ("olmo-core-olmo3", {"block_name": TransformerBlockType.reordered_norm, "qk_norm": True, "sliding_window": SlidingWindowAttentionConfig(
+        pattern=[4, -1], force_full_attention_on_first_layer=False, force_full_attention_on_last_layer=False)}, False),
+    "qwen3": ("olmo-core-qwen3", {"qk_norm": True, "use_head_qk_norm": True}, False),
 }
 
 

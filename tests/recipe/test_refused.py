@@ -86,7 +86,7 @@ BAD = [
     ("a <- t [0:9]", "[0:9] are outside the axis, which has 4"), ("a <- t [0, 0, 0]", "3 axes are cut"),
     ("a <- cat(0, t, u)", "differs in shape or dtype"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'),
     ("index i < 2\na <- {i}.w", "index that the target lacks"), ("let a = 1 +", "expected a value"), ("let a = (1", "not closed"),
-    ("let a = f(1)", "no function f()"), ("let a = 1 / 0\na <- t", '"/" does not work'), ("let a = 3 / 2\na <- t", '"/" does not work with 3 and 2'),
+    ("let a = f(1)", "no function f()"), ("let a = 1 / 0\na <- t", '"/" does not work'), ("let a = log(0)\na <- t", '"log" does not work with 0'), ("let a = 3 / 2\na <- t", '"/" does not work with 3 and 2'),
     ('size a = "x"\na <- t', "not a number of elements"), ("size a = nothing\na <- t", "the size a is not recorded"),
     ("let a = 9223372036854775807 + 1", "not a number"), ("let a = 900000000000000000 * 100\na <- t", '"*" does not work'),
     ("use wrapped2", "no recipe wrapped2"), ("use _megatron/../x", "no recipe"), ("a <- t $", "cannot begin anything here"),
