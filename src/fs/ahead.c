@@ -3,32 +3,31 @@
 
 #include <string.h>
 
-/* How far from where a stream is its next request may begin: the kernel has a few under way at
- * once. */
+/* How far before and after the end of a stream its next request may begin: the kernel has several in flight. */
 #define BACK (4ull << 20)
 #define FORTH (2ull << 20)
-/* The first window, by how much it is widened, and the least that is asked for at once later.  On a long
- * line each widening costs a round trip or two, in which the line is not yet full. */
+/* The first window, its growth factor and limit, and the smallest prefetch request.  On a connection with high latency
+ * each growth costs a round trip or two in which the connection is not saturated. */
 #define WINDOW_FIRST (1ull << 20)
 #define WIDER 4
 #define WINDOW_MOST (64ull << 20)
 #define STEP_LEAST (256ull << 10)
-/* Number of reads of a stream that must have waited before anything is read ahead for it: one may be an
- * accident, and a reader of the beginning alone makes only one. */
+/* Reads of a stream that must have waited before it is prefetched: one may be a coincidence, and a program that reads
+ * only a file's beginning makes only one. */
 #define WAITS 2
-/* Storage is slow when reads have waited so much longer for it than a nanosecond for each byte; once it was,
- * it counts as slow until so much as KEPT was read faster than that.  One hiccup of a disk is no
- * reason, and what WILLNEED fetches is worse than what a read of a fast disk brings along. */
+/* Storage counts as slow once reads have waited SLOW nanoseconds longer than one nanosecond per byte, and as fast again
+ * after KEPT bytes were read faster than that.  A single hiccup of a disk must not start a prefetch: on a fast disk
+ * POSIX_FADV_WILLNEED is worse than the kernel's own read-ahead. */
 #define SLOW 16000000
 #define KEPT 64000000
-/* A stream of one read is believed for this many reads of all. */
+/* A stream with a single read is forgotten after this many reads of all streams. */
 #define NEW 16
-/* A stream without a read among this many is not counted among those that share `most`. */
+/* A stream with no read among this many last ones does not count when `most` is shared. */
 #define RECENT 512
-/* A wider window that brings less than this is taken back. */
+/* A larger window must make a stream faster by this factor; otherwise its growth is undone. */
 #define FASTER 1.1
-/* How far ahead of a reader the kernel is led through what a fast disk holds, and how often that is thought about:
- * four of the kernel's stretches, where they are 8 MiB. */
+/* On a fast disk: how far ahead of a reader the kernel gets hints, and the smallest hint.  LEAD is four of the kernel's
+ * read-ahead windows of 8 MiB. */
 #define LEAD (32ull << 20)
 #define LEAD_STEP (4ull << 20)
 
@@ -44,8 +43,9 @@ void ahead_fini(struct ahead *a)
     (void)pthread_mutex_destroy(&a->lock);
 }
 
-/* Of readers that jump, some jump a little: so nothing fits in front of where a stream set out, a gap
- * may be as long as what was read at most, and a stream of one read must be a recent one. */
+/* May a read at `off` belong to this stream?  Short jumps of random readers must not look sequential: no read in front of
+ * the stream's first one belongs to it, a gap is at most as long as the bytes read so far, and a stream with a single read
+ * must be recent. */
 static bool ahead_fits(const struct ahead *a, const struct ahead_stream *s, uint64_t off)
 {
     const uint64_t forth = s->bytes < FORTH ? s->bytes : FORTH;
@@ -55,13 +55,13 @@ static bool ahead_fits(const struct ahead *a, const struct ahead_stream *s, uint
     return off >= s->next ? off - s->next <= forth : off >= s->begin && s->next - off <= BACK;
 }
 
-/* The stream that goes on here, or else has passed here already, is the likelier one. */
+/* Rank of a stream for a read at `off`, the lowest is the likeliest: one that ends there, then one that has passed it. */
 static uint64_t ahead_distance(const struct ahead_stream *s, uint64_t off)
 {
     return off >= s->next ? 2 * (off - s->next) : 1;
 }
 
-/* The file's nearest stream, else the place of the longest unused one, with *found_out false. */
+/* The file's likeliest stream, or with *found_out false the slot of the least recently used one. */
 static struct ahead_stream *ahead_find(struct ahead *a, uint64_t ino, uint64_t off, bool *found_out)
 {
     struct ahead_stream *best = NULL, *oldest = a->at;
@@ -97,14 +97,14 @@ static void ahead_set_out(struct ahead_stream *s, uint64_t ino, uint64_t off)
     *s = (struct ahead_stream){.ino = ino, .begin = off, .next = off, .asked = off, .led = off};
 }
 
-/* A reader that leaves out half of what it passes, jumps. */
+/* A reader that skips half of the bytes it passes is not sequential. */
 static bool ahead_jumps(const struct ahead_stream *s)
 {
     return s->bytes < (s->next - s->begin) / 2;
 }
 
-/* Reads that waited at the same time waited for the same bytes a second: their time counts once.  What is
- * read without ever waiting says nothing about storage. */
+/* Updates a->behind.  Reads that wait at the same time share one bandwidth, so their time counts once.  A stream that has
+ * never waited is no evidence about storage. */
 static void ahead_weigh(struct ahead *a, const struct ahead_stream *s, const struct ahead_saw *r)
 {
     if (r->waited && r->ended > a->until) {
@@ -126,7 +126,7 @@ static void ahead_open(struct ahead *a, struct ahead_stream *s, const struct ahe
     s->pace = 0;
 }
 
-/* Storage turned out to be fast. */
+/* Stops the prefetch of a stream: storage turned out to be fast. */
 static void ahead_shut(struct ahead_stream *s)
 {
     s->window = 0;
@@ -134,13 +134,13 @@ static void ahead_shut(struct ahead_stream *s)
     s->held = false;
 }
 
-/* Since the window last changed, the bytes then under way and as many again have been read. */
+/* Has the stream read enough since the window last changed (the window and a quarter more) to measure its effect? */
 static bool ahead_is_settled(const struct ahead_stream *s)
 {
     return s->next - s->since >= s->window + s->window / WIDER;
 }
 
-/* A window that was widened in vain is tried again after this many of its lengths. */
+/* After a growth that gained nothing, the next attempt comes this many windows later. */
 #define TRY_AGAIN 8
 
 static void ahead_widen(struct ahead_stream *s, int64_t now)
@@ -160,9 +160,9 @@ static void ahead_widen(struct ahead_stream *s, int64_t now)
     s->at = now;
 }
 
-/* A quarter of the window and more.  Not the same for all: streams that ask at the same moment
- * for as much share the line until all have it at the same moment, and then it carries nothing
- * for a round trip. */
+/* Smallest prefetch request of a stream: a quarter of its window or a little more.  It differs between streams, because
+ * streams that request equal amounts at the same moment also finish together and leave the connection idle for a round
+ * trip. */
 static uint64_t ahead_step(const struct ahead *a, const struct ahead_stream *s)
 {
     const uint64_t quarter = s->window / 4,
@@ -185,7 +185,7 @@ static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
     return (struct ahead_ask){.off = from, .n = to - from};
 }
 
-/* Several readers keep a disk busy between them. */
+/* Is this the only active stream?  Several readers keep a disk busy without hints. */
 static bool ahead_is_alone(const struct ahead *a, const struct ahead_stream *me)
 {
     for (size_t i = 0; i < AHEAD_STREAMS; i++) {
@@ -197,7 +197,8 @@ static bool ahead_is_alone(const struct ahead *a, const struct ahead_stream *me)
     return true;
 }
 
-/* No farther than it has come, so that nothing is led far which soon ends or jumps. */
+/* The next hint for the kernel.  It reaches no farther than the stream is long, so that a short or jumping reader causes
+ * little unnecessary I/O. */
 static struct ahead_ask ahead_lead(const struct ahead *a, struct ahead_stream *s)
 {
     const uint64_t from = s->led > s->next ? s->led : s->next;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which bytes of a file will be read next, as far as the reads so far tell.
+/* Read-ahead: predicts from the reads so far which bytes of a file will be read next.
  *
- * A stream is a reader that goes through a file; several may go through one file, and requests of
- * one reader come in nearly the right order, because the kernel reads ahead and several threads
- * serve.  A stream is read ahead only when its reads waited for storage, and storage that reads wait
- * for gives less than 1 GB/s to all of them together: where all is in memory nothing is asked for, and on a
- * fast disk the kernel's own reading ahead is better than ours, so that one reader's is only led on (want.h).
- * How far ahead grows as long as its reads wait nevertheless and the last step made it faster; when it
- * did not, the storage gives what it has, and more under way at once would only be in the way of
- * others. */
+ * A stream is one sequential reader of a file.  A file may have several, and the requests of one stream arrive slightly
+ * out of order, because the kernel reads ahead and several threads serve.  A stream is prefetched only if its reads waited
+ * for storage and that storage delivers less than 1 GB/s to all readers together.  Cached data needs no prefetch, and on a
+ * fast disk the kernel's own read-ahead is better than ours, so there a single reader only gets hints for the kernel
+ * (ZF_SOON_LED, want.h).  The window grows while reads still wait and the last growth made the stream faster.  When it did
+ * not, the storage is saturated, and more requests in flight would only delay other readers. */
 #ifndef FS_AHEAD_H
 #define FS_AHEAD_H
 
@@ -23,31 +21,31 @@
 
 struct ahead_stream {
     uint64_t ino;    /* 0 = free */
-    uint64_t begin;  /* where it set out */
-    uint64_t next;   /* behind the last byte read */
-    uint64_t bytes;  /* read since it set out */
-    uint64_t asked;  /* all below was asked for */
-    uint64_t led;    /* through all below the kernel was led (ZF_SOON_LED) */
-    uint64_t window; /* how far ahead of next; 0 = not at all */
-    uint64_t since;  /* `next` when the window was last thought about … */
-    int64_t at;      /* … and the time, in nanoseconds */
-    double pace;     /* bytes a nanosecond before it was widened; 0: it was not */
-    uint64_t used;   /* the clock at its last read */
-    uint64_t reads;  /* since it set out */
-    bool held;       /* the last step was in vain, and taken back */
-    uint32_t waits;
+    uint64_t begin;  /* offset of its first read */
+    uint64_t next;   /* end of the bytes read so far */
+    uint64_t bytes;  /* number of bytes read */
+    uint64_t asked;  /* prefetch was requested up to this offset */
+    uint64_t led;    /* hints were given to the kernel up to this offset (ZF_SOON_LED) */
+    uint64_t window; /* bytes to prefetch beyond `next`; 0 = no prefetch */
+    uint64_t since;  /* `next` when the window last changed … */
+    int64_t at;      /* … and the time of that, in nanoseconds */
+    double pace;   /* bytes per nanosecond before the last growth of the window; 0: it never grew */
+    uint64_t used; /* ahead.clock at its last read */
+    uint64_t reads; /* number of reads */
+    bool held;      /* the last growth gained nothing and was undone */
+    uint32_t waits; /* reads that waited for storage, up to 2 */
 };
 
 struct ahead {
     pthread_mutex_t lock;
-    uint64_t most;  /* bytes that all streams together may be ahead of their readers */
-    uint64_t clock; /* counts reads */
-    int64_t until;  /* waiting was counted up to this time */
-    int64_t behind; /* nanoseconds that were waited beyond what fast storage takes */
+    uint64_t most;  /* limit of all windows together, bytes */
+    uint64_t clock; /* number of reads of all streams */
+    int64_t until;  /* time up to which waiting has been counted, nanoseconds */
+    int64_t behind; /* nanoseconds waited in excess of the time that fast storage would need */
     struct ahead_stream at[AHEAD_STREAMS];
 };
 
-/* Bytes [off, off + n) of a file were read, from one time to another (nanoseconds of any clock). */
+/* A finished read of bytes [off, off + n) of a file, with its start and end time (nanoseconds of any clock). */
 struct ahead_saw {
     uint64_t ino, off, n;
     int64_t began, ended;
@@ -62,8 +60,8 @@ struct ahead_ask {
 void ahead_init(struct ahead *a, uint64_t most);
 void ahead_fini(struct ahead *a);
 
-/* Gives what to ask for now that this was read.  From any thread; never waits itself: where another
- * thread is at it, the read goes unnoticed. */
+/* Records a read and returns the range to prefetch now.  Thread: any.  Never blocks: while another thread holds the lock,
+ * the read is not recorded. */
 struct ahead_ask ahead_read(struct ahead *a, const struct ahead_saw *r);
 
 #endif

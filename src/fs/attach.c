@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Done here and not by libfuse, which does not pass on why it failed, and which would take off
- * whatever is at the mount point when it ends.
+/* libfuse could mount too, but it does not report why mounting failed, and at its end it unmounts whatever is at the mount
+ * point by then.
  *
- * Without the right to open the device or to mount, fusermount3 does it: it is started with one end of a socket,
- * its number in _FUSE_COMMFD, mounts, and sends the open device over it.  In unprivileged
- * pods the fusermount3 on PATH is not the setuid program but one that asks a daemon outside. */
+ * Without the right to open the device or to mount we run fusermount3.  It inherits one end of a socket, finds its number
+ * in _FUSE_COMMFD, mounts, and sends the open device through the socket.  In unprivileged pods the fusermount3 on PATH is
+ * not the setuid program but a client of a daemon outside the pod. */
 #include "attach.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static bool attach_has_option(const struct zf_fs_opts *o, const char *name)
     return false;
 }
 
-/* The kernel knows only allow_other; for allow_root libfuse refuses everybody else. */
+/* The kernel has only allow_other; allow_root is allow_other with libfuse refusing users other than root. */
 static bool attach_lets_others_in(const struct zf_fs_opts *o)
 {
     return attach_has_option(o, "allow_other") || attach_has_option(o, "allow_root");
@@ -39,7 +39,7 @@ static bool attach_lets_others_in(const struct zf_fs_opts *o)
 
 /* ---- by ourselves ---------------------------------------------------------------------------- */
 
-/* Read-only, permissions checked by the kernel (we check none), nothing executable or special. */
+/* Mounts read-only, without executables and device files; the kernel checks permissions, since we do not. */
 static bool attach_mount_here(const struct zf_fs_opts *o, int fd)
 {
     char type[128], data[256];
@@ -60,8 +60,9 @@ static bool attach_mount_here(const struct zf_fs_opts *o, int fd)
 /* ---- by fusermount3 -------------------------------------------------------------------------- */
 
 struct helper {
-    char said[160]; /* the first line it wrote to stderr, without its name */
-    bool missing;
+    char said
+        [160]; /* first line of its stderr, without the program's name; or why it could not be run */
+    bool missing; /* no fusermount3 in PATH */
 };
 
 static void attach_helper_options(FILE *f, const struct zf_fs_opts *o)
@@ -92,7 +93,7 @@ static char *attach_helper_list(const struct zf_fs_opts *o)
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
 
-/* The environment with _FUSE_COMMFD in it; the array is the caller's, its strings are not. */
+/* A copy of the environment with _FUSE_COMMFD set.  The caller frees the array but not its strings. */
 static char **attach_helper_environment(char *commfd)
 {
     size_t n = 0, to = 0;
@@ -108,7 +109,7 @@ static char **attach_helper_environment(char *commfd)
     return env;
 }
 
-/* Starts it with `sock` (which it inherits) and its stderr in `say`. */
+/* Starts fusermount3, which inherits `sock` and writes its stderr to `say`.  Returns 0 or an errno. */
 static int attach_helper_start(const struct zf_fs_opts *o, int sock, int say, pid_t *pid_out)
 {
     char commfd[32];
@@ -127,7 +128,7 @@ static int attach_helper_start(const struct zf_fs_opts *o, int sock, int say, pi
     return rc;
 }
 
-/* The descriptor that comes with the helper's byte, or -1 when it ends without. */
+/* The descriptor that the helper sends along with one byte, or -1 if it ends without sending one. */
 static int attach_receive_fd(int sock)
 {
     union {
@@ -153,7 +154,7 @@ static int attach_receive_fd(int sock)
     return fd;
 }
 
-/* The text it wrote before it ended.  Not read to the end: a process it left behind may hold the pipe. */
+/* Reads the helper's error message.  Does not wait for end of file: a process it left behind may keep the pipe open. */
 static void attach_read_reply(struct helper *h, int pipe)
 {
     char text[512];
@@ -190,7 +191,7 @@ static int attach_mount_by_helper(const struct zf_fs_opts *o, struct helper *h)
 {
     int sock[2], say[2], fd = -1;
 
-    /* Not close-on-exec at the helper's end: it is the one that must survive. */
+    /* The helper's end is not close-on-exec: the helper must inherit it. */
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sock) != 0)
         return -1;
     (void)fcntl(sock[0], F_SETFD, FD_CLOEXEC);
@@ -224,7 +225,7 @@ static const char *attach_helper_cause(const struct helper *h)
                : "";
 }
 
-/* device, mounting: errno, 0 = that was not what failed. */
+/* device, mounting: errno of opening the device and of mount(2); 0 = that step did not fail. */
 static bool attach_fail(int device, int mounting, const struct helper *h, struct zf_err *err)
 {
     char first[120];

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ways to read a file: through the kernel's page cache, which keeps what was read, in pages
- * of 4 KiB that cost more than the reading; or past it, which is 1.8 to 3 times as fast at
- * first, keeps nothing twice, and is slower when the same bytes are read again.  A mapping of a
- * file that goes past the cache is filled through the cache; but a kernel before 6.6, and
- * libfuse before 3.17, refuses MAP_SHARED of it (ENODEV), which is how safetensors maps files.
- * So large files go past the cache only where that was granted, and with io=auto no safetensors files.
+/* A file can be read in two ways: through the kernel's page cache, whose handling of 4 KiB pages costs more than the read
+ * itself; or bypassing it (direct I/O), which is 1.8 to 3 times as fast for the first read and stores nothing twice, but
+ * is slower when the same bytes are read again.  A mapping of a bypassed file still uses the cache; but a kernel before 6.6
+ * and libfuse before 3.17 refuse MAP_SHARED of it (ENODEV), which is how safetensors maps files.  So large files bypass the
+ * cache only where the kernel allows such mappings, and with io=auto safetensors files never do.
  *
- * The kernel offers 128 KiB of read-ahead at INIT and takes no more then; the device's own
- * setting works, once INIT is over, for who may write it. */
+ * At INIT the kernel limits read-ahead to 128 KiB.  Afterwards it can be raised in sysfs by a user with write permission
+ * there. */
 #include "config.h"
 
 #include "mode.h"
@@ -20,7 +19,7 @@
 
 #include <zf/base/fd.h>
 
-/* Smaller files are what programs read in small pieces or again and again: settings, norms, a tokenizer. */
+/* Smaller files (settings, norms, a tokenizer) are often read in small pieces or repeatedly, and stay cached. */
 #define LARGE (64u << 20)
 
 void mode_choose(struct fs *fs, const struct fuse_conn_info *conn)
@@ -32,8 +31,8 @@ void mode_choose(struct fs *fs, const struct fuse_conn_info *conn)
                           memory_order_relaxed);
 }
 
-/* Each mmap of a file that was opened to be read past the cache throws out what the cache holds of it
- * (fuse_file_mmap, Linux 6.6 to 6.18), under the feet of who mapped it before. */
+/* Each mmap of a file opened for direct I/O evicts its cached pages (fuse_file_mmap, Linux 6.6 to 6.18), including those
+ * that other readers have mapped. */
 bool mode_direct(const struct fs *fs, const struct zf_stat *s)
 {
     return s->size >= LARGE && atomic_load_explicit(&fs->direct, memory_order_relaxed) &&
@@ -57,7 +56,7 @@ static const char *mode_why(const struct fs *fs)
 
 /* ---- read-ahead ---------------------------------------------------------------------------- */
 
-/* 0 when it is not known. */
+/* Read-ahead in KiB, read from fd; 0 if it cannot be read. */
 static uint32_t mode_read_ahead(int fd)
 {
     char text[16] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statx(2) names the mount at a path without a request to whoever serves it, as nothing is asked of the file itself; mountinfo
- * has the rest. */
+/* statx(2) with AT_STATX_DONT_SYNC gives the ID of the mount at a path without a request to its server; mountinfo has the
+ * rest. */
 #include <zf/mountpoint.h>
 
 #include <errno.h>
@@ -25,7 +25,7 @@ extern char **environ;
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* mountinfo writes blanks and backslashes as \ooo. */
+/* Decodes in place: mountinfo writes blanks and backslashes as \ooo (octal). */
 static void mountpoint_unescape(char *s)
 {
     char *to = s;
@@ -41,8 +41,8 @@ static void mountpoint_unescape(char *s)
     *to = '\0';
 }
 
-/* "36 35 98:0 /root /mnt/point rw,noatime master:1 - fuse.zerofs source options" (proc(5)); cuts
- * line. */
+/* Parses "36 35 98:0 /root /mnt/point rw,noatime master:1 - fuse.zerofs source options" (proc(5)).  Modifies line; the
+ * strings of *out point into it. */
 static bool mountpoint_parse_row(char *line, struct zf_mount_row *out)
 {
     unsigned major, minor;
@@ -88,7 +88,7 @@ void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *
 
 struct mount_search {
     uint64_t id;
-    const char *path; /* NULL, or to be compared with its point */
+    const char *path; /* compared with the mount point to set out->here; NULL = do not compare */
     struct zf_mount *out;
     bool found;
 };
@@ -113,7 +113,7 @@ static bool mountpoint_find_row(uint64_t id, const char *path, struct zf_mount *
     return s.found;
 }
 
-/* The mount of `path`, seen from fd, or of fd where it is "". */
+/* Finds the mount that contains `path` (relative to fd), or for "" that of fd itself. */
 static bool mountpoint_mount_of(int fd, const char *path, int flags, struct zf_mount *out)
 {
     struct statx st;
@@ -158,7 +158,7 @@ bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err)
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
 }
 
-/* Detaches what is at `name`, which leads to `path`. */
+/* Unmounts lazily through `name`, a path or descriptor link that leads to `path`; fusermount3 needs `path` itself. */
 static bool mountpoint_umount(const char *name, int flags, const char *path, struct zf_err *err)
 {
     if (umount2(name, MNT_DETACH | flags) == 0)
@@ -166,7 +166,7 @@ static bool mountpoint_umount(const char *name, int flags, const char *path, str
     return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
 }
 
-/* Through the descriptor, so that what somebody mounts at the path meanwhile stays. */
+/* Unmounts through the descriptor, so that a mount made at the path in the meantime is not affected. */
 static bool mountpoint_detach_fd(int fd, const char *path, struct zf_err *err)
 {
     char name[48];
@@ -179,7 +179,7 @@ enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m,
                                  bool (*ours)(void *ctx, int fd), void *ctx, struct zf_err *err)
 {
     struct zf_mount at, row;
-    /* O_DIRECTORY, or an open for reading, would make an automount point mount. */
+    /* O_PATH alone: O_DIRECTORY or an open for reading would trigger an automount. */
     zf_auto(fd) int fd = open(path, O_PATH | O_CLOEXEC);
 
     if (fd >= 0 && mountpoint_mount_of(fd, "", 0, &at) && zf_mount_same(&at, m)) {
@@ -201,7 +201,7 @@ bool zf_mount_detach_any(const char *path, struct zf_err *err)
 
 #define PROBE_MS 1000
 
-/* A user may be short of processes for a moment. */
+/* fork(), retried for PROBE_MS: the user's process limit may be reached for a moment. */
 static pid_t mountpoint_fork(void)
 {
     pid_t pid = fork();
@@ -231,7 +231,7 @@ bool zf_mount_dead(int fd)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     if (pid > 0 && got == 0) {
-        /* And it is not waited for: it may not end before it is answered. */
+        /* Not waited for: it may be blocked in the kernel until the mount answers. */
         (void)kill(pid, SIGKILL);
     }
     return got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FUSE requests, answered from a zf_tree.  The kernel addresses everything by inode number and the
- * tree computes from one, so nothing is forgotten or locked here; a tree that gives numbers up is told what is
- * open.
+/* Answers FUSE requests from a zf_tree.  The tree computes everything from the inode number in the request, so there is no
+ * table of inodes and no lock here.  A tree that frees inode numbers is told which are open (hold, drop).
  *
- * Open distinguishes three kinds of file.  Contents that never change are kept in the page
- * cache; live files (/.zerofs) and files with lost bytes go past it, because the cache would widen
- * one lost byte to a page and a readahead of neighbours to an error.  A failed read of such a file
- * is cut down by bisection to the bytes in front of the damage, but only for read(2), which sees a
- * short count: a page fault must fail as a whole.
+ * Files whose contents never change stay in the page cache.  Live files (/.zerofs) and files with lost bytes bypass it: the
+ * cache would turn one lost byte into a lost page and fail the read-ahead of its neighbours.  When a read of a damaged file
+ * fails, bisection finds the readable bytes in front of the damage; only read(2) gets them, as a short count, because a
+ * page fault must fail as a whole.
  *
- * A read that finds its file busy opening is parked (park.c) instead of holding one of libfuse's
- * threads; so is a look into hf/ while its recipe is worked out. */
+ * A read of a shard that is being opened is parked (park.c) instead of blocking one of libfuse's threads; so is a lookup in
+ * hf/ while its recipe is computed. */
 #include "config.h"
 
 #include "session.h"
@@ -29,8 +27,8 @@
 #include "mode.h"
 #include "park.h"
 
-/* The time for which the kernel may remember a name whose file changes.  That a name is not there is not
- * remembered at all in a directory that may grow. */
+/* Seconds for which the kernel may cache the name of a live file.  In a directory that may grow, missing names are not
+ * cached. */
 #define LIVE_TIMEOUT 1.0
 #define BLOCK 512u
 #define BLKSIZE (1u << 20)
@@ -59,7 +57,7 @@ static void ops_fill_attr(const struct fs *fs, const struct zf_stat *s, struct s
     st->st_gid = fs->opts->gid;
     st->st_size = (off_t)s->size;
     st->st_blksize = BLKSIZE;
-    /* As if fully allocated: cp and tar take a file without blocks for a hole. */
+    /* As if fully allocated: cp and tar treat a file without blocks as one hole. */
     st->st_blocks = (blkcnt_t)((s->size + BLOCK - 1) / BLOCK);
     st->st_mtim = st->st_ctim = st->st_atim = s->mtime;
 }
@@ -74,7 +72,7 @@ static void ops_fill_entry(const struct fs *fs, const struct zf_stat *s, struct 
     e->attr_timeout = s->live ? 0 : fs->opts->attr_timeout;
 }
 
-/* "." and ".." by inode number: what an NFS server asks for after a restart. */
+/* lookup that also resolves "." and "..", which an NFS server asks for after a restart. */
 static bool ops_find(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
 {
     uint64_t up;
@@ -86,7 +84,7 @@ static bool ops_find(struct zf_tree *t, uint64_t dir, const char *name, struct z
     return t->ops->lookup(t, dir, name, out);
 }
 
-/* Can directory `dir` be looked into?  Gives 0, or the errno that says why not. */
+/* Can directory `dir` be entered?  Returns 0, or the errno to reply. */
 static int ops_dir_shut(struct zf_tree *t, fuse_ino_t dir)
 {
     struct zf_err err;
@@ -94,7 +92,7 @@ static int ops_dir_shut(struct zf_tree *t, fuse_ino_t dir)
     return !t->ops->enter || t->ops->enter(t, dir, &err) ? 0 : zf_err_errno(&err);
 }
 
-/* Is known what directory r->ino has, of r->name or all?  False: r is parked, or answered. */
+/* Is directory r->ino computed, at least the entry r->name (NULL = all)?  False: r is parked or already answered. */
 static bool ops_is_ready(const struct park_read *r)
 {
     struct fs *fs = ops_fs(r->req);
@@ -134,7 +132,7 @@ static void ops_answer_lookup(const struct park_read *r)
         (void)fuse_reply_err(req, why);
         return;
     } else {
-        /* Inode 0: "not there, and you may remember that". */
+        /* Inode 0: the name does not exist, and the kernel may cache that. */
         memset(&e, 0, sizeof e);
         e.entry_timeout = dir.live ? 0 : fs->opts->entry_timeout;
     }
@@ -183,7 +181,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
     (void)fuse_reply_readlink(req, target);
 }
 
-/* Of a stale file no other read will be better. */
+/* Logs a failed read; for a stale file, which no later read can succeed on, with the remedy. */
 static void ops_log(const struct fs *fs, const struct zf_err *err)
 {
     const char *advice =
@@ -196,8 +194,8 @@ static void ops_log(const struct fs *fs, const struct zf_err *err)
     fs->opts->log(fs->opts->ctx, &said);
 }
 
-/* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
- * it is reported once, at the first file that is concerned. */
+/* Warns, once, about mapping files with lost bytes.  The kernel does not tell us when it refuses a mapping, and a failed
+ * page is a SIGBUS in the reader without any message. */
 static void ops_report_maps(struct fs *fs)
 {
     struct zf_err err;
@@ -219,7 +217,7 @@ static bool ops_hold(const struct fs *fs, fuse_ino_t ino)
     return !fs->tree->ops->hold || fs->tree->ops->hold(fs->tree, ino);
 }
 
-/* Of a file or directory.  An answer that does not arrive is no opening. */
+/* Replies to open or opendir.  If the reply cannot be delivered, the file does not count as open. */
 static void ops_reply_open(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi)
 {
     const struct fs *fs = ops_fs(req);
@@ -253,8 +251,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         (void)fuse_reply_err(req, ESTALE);
         return;
     }
-    /* Contents that never change stay in the page cache over opens; others are never put there.  Neither
-     * is a damaged file: the cache would widen an error to whole pages. */
+    /* Contents that never change stay in the page cache from one open to the next.  Live and damaged files are never
+     * cached: the cache would extend an error to whole pages. */
     fi->direct_io = s.live || s.lost || mode_direct(fs, &s);
     fi->keep_cache = !s.live && !s.lost;
     if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed))
@@ -265,8 +263,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     ops_reply_open(req, ino, fi);
 }
 
-/* The most bytes from off on that can be read in front of damage, below n (which cannot).  Whether
- * a prefix can be read is monotone in its length, so halving finds the first lost byte. */
+/* Reads the longest readable prefix at off; a read of all n bytes has failed.  A prefix of a readable prefix is readable,
+ * so bisection finds the first lost byte.  Returns the bytes in buf. */
 static size_t ops_good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size_t n, uint64_t off)
 {
     size_t good = 0, bad = n, got;
@@ -280,15 +278,14 @@ static size_t ops_good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size
         else
             bad = mid;
     }
-    /* The buffer holds what the last attempt left there. */
+    /* Read again: the last attempt has overwritten the buffer. */
     return good && t->ops->read(t, ino, buf, good, off, &got, &err) ? got : 0;
 }
 
-/* Is this a read(2) that goes past the page cache, so that who reads sees a short count?  A page of
- * a mapping (and of splice) is asked for with the same request; the kernel makes the rest of a short
- * answer zeros and the file as much shorter.  Only the first carries the owner of its file table:
- * fuse_direct_io hands it to fuse_send_read, fuse_read_folio and readahead have none (Linux
- * fs/fuse/file.c, 5.4 to 6.18); where it lacks, an error is never wrong. */
+/* Is this a direct read(2), whose caller sees a short count?  Page faults of a mapping (and splice) use the same request,
+ * but for them the kernel fills a short reply with zeros and shrinks the file.  Only a direct read carries a lock owner:
+ * fuse_direct_io passes it to fuse_send_read; fuse_read_folio and readahead have none (Linux fs/fuse/file.c, 5.4 to 6.18).
+ * Without a lock owner an error is the safe reply. */
 static bool ops_sees_count(const struct fuse_file_info *fi)
 {
     return fi->lock_owner != 0;
@@ -313,7 +310,7 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
     (void)fuse_reply_err(r->req, zf_err_errno(err));
 }
 
-/* After the answer, which need not wait for this. */
+/* Prefetches after a read; called after the reply, so that it does not delay it. */
 static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n, int64_t began,
                            int64_t ended)
 {
@@ -331,8 +328,8 @@ static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n, i
         fs->tree->ops->want(fs->tree, r->ino, ask.off, ask.n, ask.how);
 }
 
-/* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
- * bytes, and stays. */
+/* Answers a read through buf.  Only the first attempt may be parked when the file is busy; the attempts that bisect for
+ * lost bytes (ops_fail_read) wait. */
 static void ops_answer_into(const struct park_read *r, void *buf)
 {
     struct fs *fs = ops_fs(r->req);
@@ -370,9 +367,8 @@ static void ops_answer_into(const struct park_read *r, void *buf)
     ops_look_ahead(fs, r, n, began, ended);
 }
 
-/* Into a buffer that is lent.  A read that was parked is answered by whichever thread has room for
- * it, and never into the ring's buffer, which is freed at the end when the thread that the request
- * came to is gone. */
+/* Answers a read through a pooled buffer.  A parked read always comes here: another thread may answer it, and the io_uring
+ * buffer is freed when the thread that received the request ends. */
 static void ops_answer_read(const struct park_read *r)
 {
     zf_auto(buffer) struct zf_buffer *b = zf_buffer_take(r->size);
@@ -432,8 +428,7 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     park_serve(se);
 }
 
-/* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the
- * tree's entries. */
+/* The entry at offset `at` of a listing: 0 is ".", 1 is "..", then the tree's entries. */
 static bool ops_entry_at(struct zf_tree *t, fuse_ino_t dir, uint64_t at, char *name,
                          struct zf_stat *s)
 {
@@ -501,7 +496,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
     (void)fuse_reply_statfs(req, &st);
 }
 
-/* Nothing depends on these: the kernel keeps what it was told of for as long as it has memory, in use or not. */
+/* Forget requests change nothing: there is no table of inodes, and the kernel caches inodes whether or not they are open. */
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 {
     (void)ino;
@@ -516,8 +511,8 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
     fuse_reply_none(req);
 }
 
-/* Every way to write.  The kernel answers most of them itself for a read-only mount; an NFS server
- * or a remount must get the same answer. */
+/* All writing requests fail with EROFS.  On a read-only mount the kernel refuses most of them itself; an NFS server or a
+ * remount must get the same error. */
 #define REFUSE(name, ...)                                                                          \
     static void ops_no_##name(fuse_req_t req, __VA_ARGS__)                                         \
     {                                                                                              \
@@ -551,11 +546,11 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
         conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS |
                          FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS |
                          FUSE_CAP_READDIRPLUS_AUTO | MODE_SHARED_MAPS);
-    /* libfuse wants to hear it here as well as among the mount options. */
+    /* libfuse needs this here and among the mount options. */
     if (fs->opts->max_read)
         conn->max_read = fs->opts->max_read;
-    /* Read-ahead beyond this waits in the kernel, that of other shards behind that of one which
-     * hangs; ours waits in park.c, and takes no thread. */
+    /* As high as possible: read-ahead beyond this limit would queue in the kernel, where one hanging shard delays the
+     * others.  Ours waits in park.c, without a thread. */
     conn->max_background = UINT16_MAX;
     conn->congestion_threshold = UINT16_MAX / 4 * 3;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever takes a parked read out of its queue answers it: a thread that finds room for it, or the
- * one that hears that its reader was killed.  The latter may hear so before the read is in the
- * queue: it leaves a mark then, which is looked at when the read is in. */
+/* A parked read is answered by the thread that removes it from the queue: one that may now run it, or one that learns that
+ * the reader was killed.  If that happens before the read is in the queue, it sets `killed`, which park() checks after
+ * queueing. */
 #include "park.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 struct parked {
     struct zf_gate_waiter waiter; /* first, so that it can be cast back */
     struct park_read read;
-    char *name;         /* of read, NULL or its own */
-    atomic_uint refs;   /* the thread that parks it, and the queue */
-    atomic_bool killed; /* nobody waits for the answer any more */
+    char *name;         /* read.name, owned; may be NULL */
+    atomic_uint refs;   /* held by the thread that parks it, and by the queue */
+    atomic_bool killed; /* the reader was killed and waits for no answer */
 };
 
 static void park_parked_unref(struct parked *p)
@@ -32,7 +32,7 @@ static void park_parked_unref(struct parked *p)
     }
 }
 
-/* Is SIGKILL among the signals of this line's mask?  A line without its end is no line yet. */
+/* Does the signal mask in the line that begins with `key` contain SIGKILL?  A truncated line does not count. */
 static bool park_kills(const char *status, const char *key)
 {
     const char *line = strstr(status, key);
@@ -41,8 +41,8 @@ static bool park_kills(const char *status, const char *key)
            (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
 }
 
-/* State of the reader.  In front of the signals stand its groups, of which there can be 65,536, so that the text
- * is looked through a piece at a time; the end of a piece, where a line may be cut, is in the next one too. */
+/* Looks in /proc whether the reader was killed.  Up to 65,536 groups are listed before the signals, so the text is searched
+ * in pieces; the last LINE bytes of each are kept in the next one, because a line may be split there. */
 static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
 {
     enum { LINE = 64 };
@@ -62,11 +62,11 @@ static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
             kept = LINE;
         }
     }
-    return n < 0 ? NOT_SEEN : LIVES; /* gone, or of another world that is not seen from here */
+    return n < 0 ? NOT_SEEN : LIVES; /* not seen: it has exited, or is in another PID namespace */
 }
 
-/* The kernel speaks of an interrupt at any signal, and only once.  An answer to one that the reader
- * handles and lives on from would be an error that read(2) of a file does not have. */
+/* The kernel sends FUSE_INTERRUPT for any signal, and only once.  Only a killed reader may get EINTR: one that handles the
+ * signal does not expect it from read(2) of a regular file. */
 static bool park_is_killed(fuse_req_t req)
 {
     return park_look(req) != LIVES;
@@ -76,14 +76,13 @@ bool park_given_up(void *ctx)
 {
     const struct park_read *r = ctx;
 
-    /* The kernel never speaks of a reader with O_DIRECT, whose requests it counts as nobody's and
-     * for whose answers it waits whatever happens (fuse_direct_IO, Linux 5.4 to 6.18; without
-     * FUSE_CAP_ASYNC_DIO it would, but then such reads are one request after the other): so a
-     * reader that waits is looked at now and then. */
+    /* For a reader with O_DIRECT the kernel never sends FUSE_INTERRUPT: its requests are asynchronous and always awaited
+     * (fuse_direct_IO, Linux 5.4 to 6.18).  Without FUSE_CAP_ASYNC_DIO it would, but such reads would then be serialized.
+     * So the state of a waiting reader is polled. */
     return fuse_req_interrupted(r->req) ? park_is_killed(r->req) : park_look(r->req) == KILLED;
 }
 
-/* libfuse holds on to req while this runs. */
+/* Called by libfuse when the request is interrupted; req stays valid while this runs. */
 static void park_interrupted(fuse_req_t req, void *data)
 {
     struct parked *p = data;
@@ -110,7 +109,7 @@ bool park(const struct park_read *r)
     atomic_init(&p->refs, 2);
     fuse_req_interrupt_func(r->req, park_interrupted, p);
     zf_gate_wait(&p->waiter);
-    /* From here on r->req is another thread's, unless the read can be taken back. */
+    /* From here on another thread may answer r->req, unless the read is removed from the queue. */
     if (atomic_load(&p->killed) && zf_gate_forget(&p->waiter)) {
         fuse_req_interrupt_func(r->req, NULL, NULL);
         (void)fuse_reply_err(r->req, EINTR);
@@ -120,7 +119,7 @@ bool park(const struct park_read *r)
     return true;
 }
 
-/* Waits until nobody is in park_interrupted with it. */
+/* Ends the interrupt handling of a read taken from the queue; waits until park_interrupted has returned. */
 static struct parked *park_unpark(struct zf_gate_waiter *w)
 {
     struct parked *p = (struct parked *)w;

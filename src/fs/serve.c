@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session from mount to unmount.
  *
- * Three threads beside those that libfuse's loop makes: the caller's runs the loop; one waits
- * until the mount answers, and looks at the files that are served from then on; a guard waits for a signal or for the end of the process that
- * supervises us, and ends the session.  The guard does not wait for the loop before it frees the
- * mount point, because a thread may be held by a source that never answers. */
+ * There are three threads besides the workers of libfuse's loop: the caller's thread runs the loop; the ready thread waits
+ * until the mount answers and then checks the served files regularly for changes; the guard waits for a signal or the end
+ * of stop_fd and ends the session.  The guard unmounts before the loop has ended, because a worker may be blocked by a
+ * source that never answers. */
 #include "config.h"
 
 #include "session.h"
@@ -34,7 +34,7 @@ static void serve_auto_args(struct fuse_args *args)
     fuse_opt_free_args(args);
 }
 
-/* Only what libfuse itself acts on: mounting is ours (attach.c). */
+/* Builds libfuse's arguments: only options it handles itself, since attach.c mounts. */
 static bool serve_build_args(struct fuse_args *args, const struct zf_fs_opts *o, struct zf_err *err)
 {
     bool ok = fuse_opt_add_arg(args, "zerofs") == 0;
@@ -54,7 +54,7 @@ static bool serve_build_args(struct fuse_args *args, const struct zf_fs_opts *o,
     return ok || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the mount options");
 }
 
-/* ---- what runs beside the loop --------------------------------------------------------------- */
+/* ---- the other threads ----------------------------------------------------------------------- */
 
 enum stage { LOOPING, LEAVING, OVER };
 
@@ -64,13 +64,13 @@ struct session {
     struct fuse_session *se;
     struct zf_mount mount;
     bool attached;     /* we mounted */
-    bool known;        /* mount is filled, which takes /proc */
+    bool known;        /* mount is filled in; false without /proc */
     int device;        /* the session's descriptor */
     pthread_t serving; /* the thread that runs the loop */
-    int failed;        /* errno of the ready thread, which then ended the session */
+    int failed;        /* errno if the ready thread failed and ended the session */
     pthread_t ready, guard;
     bool ready_runs, guard_runs;
-    bool answers; /* of the ready thread */
+    bool answers; /* the mount answers; used by the ready thread only */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum stage stage; /* guarded by lock */
@@ -82,16 +82,16 @@ static void serve_say(const struct zf_fs_opts *o, enum zf_fs_event what, const v
         o->event(o->ctx, what, with);
 }
 
-/* A signal may come to any thread; its handler only wakes the guard. */
+/* eventfd that wakes the guard.  The signal handler, which may run in any thread, only writes to it. */
 static int guard_wake = -1;
-static atomic_bool guard_signalled; /* a signal may run in any thread, at once with the guard */
+static atomic_bool guard_signalled; /* a signal came; set by the handler in any thread */
 
 static void serve_guard_poke(void)
 {
     uint64_t one = 1;
 
     if (write(guard_wake, &one, sizeof one) < 0) {
-        /* It is awake already. */
+        /* The counter is full: the guard is awake already. */
     }
 }
 
@@ -108,8 +108,8 @@ static void serve_on_signal(int sig)
 static const int guard_signals[] = {SIGTERM, SIGINT, SIGHUP};
 #define N_GUARD_SIGNALS (sizeof guard_signals / sizeof guard_signals[0])
 
-/* A signal that whoever started us ignores (nohup) stays ignored.  No SA_RESTART: the guard wakes
- * the loop with one of them. */
+/* Installs the handlers.  A signal that is ignored at start (nohup) stays ignored.  No SA_RESTART: the guard interrupts the
+ * loop's read with a signal. */
 static bool serve_signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf_err *err)
 {
     struct sigaction mine = {.sa_handler = serve_on_signal};
@@ -135,9 +135,8 @@ static void serve_signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
     guard_wake = -1;
 }
 
-/* Asks the mount for its root.  When the process is killed meanwhile, a thread that waits for an
- * answer which is on its way stays in the kernel until the device is closed; so it must not itself be
- * one that holds the device.  Hence a table of descriptors of its own, without it. */
+/* Calls stat on the mount's root.  If the process is killed during that, this thread stays in the kernel until the device
+ * is closed, so it must not hold the device open itself: it gets its own descriptor table without the device. */
 static void *serve_asker_run(void *arg)
 {
     struct session *s = arg;
@@ -153,7 +152,7 @@ static void *serve_asker_run(void *arg)
 
 #define LOOK_MS 5000
 
-/* Until the session ends: what became of the files that are served. */
+/* Checks every LOOK_MS, until the session ends, whether served files were changed or deleted, and logs it. */
 static void serve_look(struct session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -167,7 +166,7 @@ static void serve_look(struct session *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Waits until the mount answers, in a thread of its own because the answer comes from the loop. */
+/* The ready thread: waits until the mount answers.  The answer comes from the loop, so it needs its own thread. */
 static void *serve_ready_run(void *arg)
 {
     struct session *s = arg;
@@ -212,12 +211,12 @@ static void serve_stage_set(struct session *s, enum stage stage)
 #define STOP_MS 1000
 #define NUDGE_MS 20
 
-/* libfuse's loop asks whether it is to end and only then goes to sleep, so that one wake-up may be
- * lost; it is woken until it has noticed.  Threads that a source holds cannot be woken. */
+/* Ends libfuse's loop.  The loop checks its exit flag before it sleeps, so a single wake-up may be lost; signals are sent
+ * until it has ended.  Threads blocked by a source cannot be woken: after STOP_MS the process exits. */
 static void serve_end_loop(struct session *s)
 {
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
-    /* The loop may have ended by itself, because the mount is gone: then so is the session soon. */
+    /* If the loop has ended by itself because of an unmount, the session may be freed soon. */
     if (s->stage == LOOPING)
         fuse_session_exit(s->se);
     for (int ms = 0; s->stage != OVER; ms += NUDGE_MS) {
@@ -229,7 +228,7 @@ static void serve_end_loop(struct session *s)
     }
 }
 
-/* The numbers of our mount are nobody else's as long as the device is connected. */
+/* Is the mount at fd, which has our mount's numbers, ours?  While our device is connected the numbers cannot be reused. */
 static bool serve_is_ours(void *ctx, int fd)
 {
     const struct session *s = ctx;
@@ -239,7 +238,7 @@ static bool serve_is_ours(void *ctx, int fd)
            zf_mount_dead(fd);
 }
 
-/* True: it is certain that nothing of ours is mounted any more. */
+/* Unmounts our mount.  True: it is certainly unmounted. */
 static bool serve_detach(struct session *s)
 {
     struct zf_err err;
@@ -250,7 +249,7 @@ static bool serve_detach(struct session *s)
     return how == ZF_DETACH_DONE || how == ZF_DETACH_GONE;
 }
 
-/* The mount point is freed first of all: what follows may take its time. */
+/* Unmounts first, since ending the loop may take a second. */
 static void serve_stop(struct session *s)
 {
     if (serve_detach(s))
@@ -276,7 +275,7 @@ static void *serve_guard_run(void *arg)
     return NULL;
 }
 
-/* Beside the main thread and those of the loop, to which signals go. */
+/* Starts a thread that signals are not delivered to; the main thread and the loop's take them. */
 static bool serve_start_thread(pthread_t *out, void *(*run)(void *), struct session *s,
                                struct zf_err *err)
 {
@@ -291,12 +290,11 @@ static bool serve_start_threads(struct session *s, struct zf_err *err)
     return s->ready_runs;
 }
 
-/* A thread that is not among this many idle ones ends.  Room for some more than ever run at once:
- * else a single busy reader makes threads come and go with every few requests. */
+/* libfuse ends idle threads beyond this number.  It is larger than the usual number of busy threads; otherwise a single
+ * busy reader would create and end threads all the time. */
 #define IDLE_THREADS 12u
 
-/* Threads come when all others are busy; some stay.  libfuse before 3.12 starts as many as it
- * needs. */
+/* Runs libfuse's loop, which starts a thread when all others are busy.  libfuse before 3.12 has no limit on threads. */
 #ifdef HAVE_FUSE_LOOP_CFG
 static int serve_loop_threads(struct fuse_session *se, unsigned most)
 {
@@ -321,8 +319,7 @@ static int serve_loop_threads(struct fuse_session *se, unsigned most)
 }
 #endif
 
-/* More threads than may read shards at once: if all of those hang, the rest answers what needs no
- * shard. */
+/* Threads beyond those that may read shards: if all shard reads hang, these still answer requests that need no shard. */
 #define SPARE_THREADS 8u
 
 static bool serve_loop(struct fuse_session *se, const struct zf_fs_opts *o, struct zf_err *err)
@@ -333,7 +330,7 @@ static bool serve_loop(struct fuse_session *se, const struct zf_fs_opts *o, stru
     int rc =
         serve_loop_threads(se, reads < UINT32_MAX - SPARE_THREADS ? reads + SPARE_THREADS : reads);
     park_end();
-    /* > 0 is the signal that ended it, which is how one ends a daemon. */
+    /* rc > 0 is the signal that ended the loop: no error. */
     if (rc < 0) {
         errno = -rc;
         return zf_fail_sys(err, "serve the mount");
@@ -341,7 +338,7 @@ static bool serve_loop(struct fuse_session *se, const struct zf_fs_opts *o, stru
     return true;
 }
 
-/* libfuse takes a mount that is there already by the number of its descriptor. */
+/* Mounts, and passes the open device to libfuse as /dev/fd/N. */
 static bool serve_attach(struct session *s, struct zf_err *err)
 {
     const struct zf_fs_opts *o = s->o;
@@ -363,7 +360,7 @@ static bool serve_attach(struct session *s, struct zf_err *err)
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "libfuse does not take the descriptor of the mount");
 }
 
-/* Takes fs->se. */
+/* Runs the session from mount to unmount.  Destroys fs->se. */
 static bool serve_session(const struct fs *fs, struct zf_err *err)
 {
     const struct zf_fs_opts *o = fs->opts;
@@ -382,8 +379,7 @@ static bool serve_session(const struct fs *fs, struct zf_err *err)
         (void)serve_detach(&s);
     ok = ok && serve_loop(se, o, err);
     serve_stage_set(&s, LEAVING);
-    /* Closes the device, first of all, because the ready thread may still wait for an answer that no
-     * thread is left to give. */
+    /* Closes the device before joining the ready thread, which may still wait for an answer that no thread can give. */
     fuse_session_destroy(se);
     if (s.ready_runs)
         (void)pthread_join(s.ready, NULL);
@@ -399,7 +395,7 @@ static bool serve_session(const struct fs *fs, struct zf_err *err)
     return ok;
 }
 
-/* Limit of all read-ahead together: half of the memory for blocks of remote stores. */
+/* Limit of all prefetch windows together: half of the memory for blocks of remote stores. */
 #define AHEAD_BYTES (128ull << 20)
 
 const char *zf_fs_version(void)

@@ -2,12 +2,12 @@
 /* Extended attributes: user.zerofs.* and nothing else.
  *
  * Listing a directory with attributes (ls -l, cp -a) asks every file for a security context
- * and an access control list, or, coreutils since 9.6, for the list of names.  No answer of ours
- * is kept by the kernel, so that each question is a round trip, which is most of what such a
- * listing takes.  Two answers end the questions: EOPNOTSUPP, after which ls asks no other file
- * of the device (getfilecon_cache and has_acl_cache in coreutils' src/ls.c, 8.x to 9.7), and
- * ENOSYS, after which the kernel asks nothing of that kind any more (fs/fuse/xattr.c).  Foreign
- * names get the first always; the list of names gets the second where the tree is large. */
+ * and an access control list, or, coreutils since 9.6, for the list of names.  The kernel does not
+ * cache the answers, so each request is a round trip, and these take most of the listing's time.
+ * Two errors stop the requests: after EOPNOTSUPP ls asks no other file of the device
+ * (getfilecon_cache and has_acl_cache in coreutils' src/ls.c, 8.x to 9.7); after ENOSYS the kernel
+ * itself sends no more requests of that kind (fs/fuse/xattr.c).  Names outside user.zerofs always
+ * get EOPNOTSUPP; listxattr gets ENOSYS in a large tree. */
 #include "session.h"
 
 #include <errno.h>
@@ -19,11 +19,11 @@
 #define XATTR_MAX 65536u
 #define OURS "user.zerofs."
 
-/* The most files of a tree whose names of attributes are listed without being asked to (-o
- * xattrs=on): a listing with attributes then spends a tenth of a second on them at most. */
+/* With -o xattrs=auto, listxattr works in trees of up to this many files: a directory listing then spends at most a tenth
+ * of a second on it. */
 #define FEW_FILES 4096u
 
-/* The kernel's first request (size 0) wants the number of bytes. */
+/* Replies with p[n].  size: bytes the caller has room for; 0 asks only for n. */
 static void xattrs_reply(fuse_req_t req, size_t size, const char *p, size_t n)
 {
     if (size == 0)
