@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file is copied into ".NAME.part" beside its place, and gets its name when its last byte is on
- * the disk (settle.c).  Every CERTAIN bytes the part is synced and the journal says how far; after
- * an interruption the copy goes on from there, after a reboot only from what was synced.  The
- * journal's lines carry an identity (identify): a digest of everything that decides the file's
- * bytes, so that no part of another checkpoint, or of this one before it was rewritten, is ever
- * completed.
+/* A file is copied into ".NAME.part" in its final directory and renamed once its last byte is synced (settle.c).  Every
+ * CERTAIN bytes the partial file is synced, and the journal records how far.  An interrupted copy is resumed at the end of
+ * the partial file, after a reboot at the last synced byte.  The journal stores an identity with each path (copy_identify),
+ * a digest of everything that affects the file's contents, so that a partial file of another checkpoint, or of an older
+ * version of this one, is never resumed.
  *
- * Where whole blocks of a shard and of the file line up, and their file system can, they are shared
- * instead of copied.  Runs of zeros become holes: the map names those it knows, others are found
- * block by block.  The CRCs that a mount shows as 0 are those of the bytes (crc.c).  Ties become hard links of
- * the one file that is copied. */
+ * Where the blocks of a shard and of the file are aligned and the file system supports it, blocks are shared (reflink)
+ * instead of copied.  Runs of zeros become holes: the tree's map gives the known ones, others are found block by block.
+ * CRCs, which a mount shows as 0, are filled in (crc.c).  Tied tensors become hard links to one copied file. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +22,11 @@
 
 #include "export.h"
 
-/* The block that is looked at for zeros, and the smallest hole. */
+/* Zeros are searched in blocks of this size, which is also the smallest hole. */
 #define BLOCK 4096
-/* The most that a power failure costs. */
+/* Bytes between two syncs of a file: the most that a power failure can cost. */
 #define CERTAIN (1ull << 30)
-/* The disk begins with what is written while more is read, so much at a time. */
+/* Write-back of the written bytes is started in steps of this size, while more is read. */
 #define BEHIND (8ull << 20)
 /* Sharing less than this with a shard costs more than copying it. */
 #define CLONE_MIN (64u << 10)
@@ -36,17 +34,17 @@
 struct copy {
     struct export_run *run;
     struct zf_export_file *f;
-    const struct zf_map *map; /* or NULL: nothing is known of its zeros */
+    const struct zf_map *map; /* NULL: the file has no map of its runs */
     struct zf_through through;
     unsigned char *buf;
     struct export_spot spot;
     int fd;
     uint64_t off;       /* copied so far */
-    uint64_t no_clones; /* in front of this byte no blocks can be shared */
+    uint64_t no_clones; /* blocks below this offset cannot be shared */
     char id[EXPORT_ID_LEN + 1];
     struct sha256_ctx sum;
-    bool hash_late;      /* not before the file has its CRCs */
-    struct crc_sums crc; /* those that it is given at the end */
+    bool hash_late;      /* compute the SHA-256 after the CRCs are written */
+    struct crc_sums crc; /* CRCs to be written at the end */
 };
 
 static enum export_end copy_unwritable(const struct copy *c, struct zf_err *err)
@@ -76,7 +74,7 @@ static enum export_end copy_cannot_write(const struct copy *c, struct zf_err *er
     return copy_unwritable(c, err);
 }
 
-/* ---- what a file's bytes come from ----------------------------------------------------------- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 static void copy_identify(struct copy *c)
 {
@@ -89,13 +87,13 @@ static void copy_identify(struct copy *c)
     sha256_update(&ctx, sizeof c->run->seed, c->run->seed);
     sha256_update(&ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
-    if (c->crc.sum.n) /* those of earlier versions have none */
+    if (c->crc.sum.n) /* files exported by earlier versions of zerofs have no CRCs */
         sha256_update(&ctx, 3, (const uint8_t *)"crc");
     sha256_digest(&ctx, sizeof sum, sum);
     zf_hex(c->id, sum, EXPORT_ID_LEN / 2);
 }
 
-/* ---- what is there already ------------------------------------------------------------------- */
+/* ---- existing files -------------------------------------------------------------------------- */
 
 static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
 {
@@ -103,7 +101,7 @@ static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
         sha256_update(&c->sum, n, p);
 }
 
-/* Hashes what a part or a finished file holds up to `end`. */
+/* Hashes bytes [0, end) of a partial or finished file. */
 static enum export_end copy_hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
 {
     for (uint64_t off = 0; (c->run->sums || c->crc.sum.n) && off < end;) {
@@ -123,7 +121,7 @@ static enum export_end copy_hash_file(struct copy *c, int fd, uint64_t end, stru
     return EXPORT_OK;
 }
 
-/* Has the open file the bytes of the tree's? */
+/* Does the open file have the same contents as the tree's file? */
 static enum export_end copy_compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
 {
     zf_auto(mem) unsigned char *theirs = malloc(EXPORT_BUF);
@@ -152,7 +150,7 @@ static enum export_end copy_compare(struct copy *c, int fd, bool *same_out, stru
     return EXPORT_OK;
 }
 
-/* Looks at a file that has the final name already: *kept_out when it is what would be copied. */
+/* Checks for an existing file with the final name.  *kept_out: it has the right contents and need not be copied. */
 static enum export_end copy_look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
 {
     struct export_past past = export_journal_past(c->run->journal, c->f->to);
@@ -185,14 +183,14 @@ static enum export_end copy_look_at_old(struct copy *c, bool *kept_out, struct z
     return EXPORT_OK;
 }
 
-/* n bytes of an earlier run need no copying. */
+/* Counts n bytes of an earlier run, which need no copying. */
 static void copy_keep(struct export_run *run, uint64_t n)
 {
     atomic_fetch_add(&run->bytes, n);
     atomic_fetch_add(&run->kept, n);
 }
 
-/* Opens the part, and finds out how much of it is good. */
+/* Opens or creates the partial file; c->off is the number of its reliable bytes. */
 static enum export_end copy_open_part(struct copy *c, struct zf_err *err)
 {
     struct export_past past = export_journal_past(c->run->journal, c->f->to);
@@ -203,7 +201,7 @@ static enum export_end copy_open_part(struct copy *c, struct zf_err *err)
     c->hash_late = c->crc.sum.n > 0;
     crc_reset(&c->crc);
     c->fd = ours ? export_dest_file(&c->spot, c->spot.part, O_RDWR) : -1;
-    /* A second name would be written to as well. */
+    /* With a second hard link, another file would be written to as well. */
     if (c->fd >= 0 && fstat(c->fd, &st) == 0 && st.st_nlink == 1) {
         c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
         c->off = c->off <= c->f->st.size ? c->off : 0;
@@ -237,7 +235,7 @@ static bool copy_is_zero(const unsigned char *p, size_t n)
     return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-/* Writes buf[n] at c->off, but for blocks of zeros: those stay holes. */
+/* Writes buf[n] at c->off, except blocks of zeros, which become holes. */
 static bool copy_write_sparse(const struct copy *c, size_t n)
 {
     size_t from = 0, at = 0;
@@ -264,8 +262,7 @@ static void copy_write_behind(const struct copy *c, uint64_t before)
         (void)sync_file_range(c->fd, (off_t)from, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
 }
 
-/* Gives the part the length of what is copied, a hole at its end included, and puts it on
- * the disk. */
+/* Extends the partial file to c->off (a hole may be at its end), syncs it, and records that in the journal. */
 static enum export_end copy_make_certain(struct copy *c, struct zf_err *err)
 {
     if (ftruncate(c->fd, (off_t)c->off) != 0)
@@ -277,7 +274,7 @@ static enum export_end copy_make_certain(struct copy *c, struct zf_err *err)
                : copy_unwritable(c, err);
 }
 
-/* Shares blocks with the shard where they line up, asked once for each run: *n_out bytes. */
+/* Shares aligned blocks with the shard (reflink), tried once for each run; *n_out is the number of bytes shared. */
 static bool copy_clone(struct copy *c, const struct zf_run *run, uint64_t *n_out,
                        struct zf_err *err)
 {
@@ -294,7 +291,7 @@ static bool copy_clone(struct copy *c, const struct zf_run *run, uint64_t *n_out
     return true;
 }
 
-/* Moves on by one buffer, one run of zeros, or blocks that are shared. */
+/* Copies one buffer, skips one run of zeros, or shares blocks. */
 static enum export_end copy_step(struct copy *c, struct zf_err *err)
 {
     uint64_t before = c->off, left = c->f->st.size - c->off, shared = 0;
@@ -324,7 +321,8 @@ static enum export_end copy_step(struct copy *c, struct zf_err *err)
     return before / CERTAIN != c->off / CERTAIN ? copy_make_certain(c, err) : EXPORT_OK;
 }
 
-/* The CRCs are put in as often as it takes: until the file has its name, an export that goes on does it again. */
+/* Sets length, CRCs and time, and hashes the file if that had to wait for the CRCs.  A resumed export repeats this until
+ * the file has its final name. */
 static enum export_end copy_finish(struct copy *c, struct zf_err *err)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
@@ -356,20 +354,19 @@ static enum export_end copy_all(struct copy *c, struct zf_err *err)
     if (c->fd < 0 || end == EXPORT_OK)
         return end;
     if (end == EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
-        /* Nobody will ever complete it. */
+        /* It can never be completed. */
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
     } else {
         struct zf_err ignored;
 
-        /* Not certain, then: less of the part will be used. */
+        /* On failure a resumed export uses less of the partial file. */
         (void)copy_make_certain(c, &ignored);
     }
     zf_auto_fd(&c->fd);
     return end;
 }
 
-/* Bytes that are known to be lost are asked for first: a file that cannot be had is not copied up to
- * there. */
+/* Reads the first byte known to be lost before copying, so that an unreadable file is not copied in part. */
 static enum export_end copy_check_lost(struct copy *c, struct zf_err *err)
 {
     struct zf_loss loss;
@@ -381,7 +378,7 @@ static enum export_end copy_check_lost(struct copy *c, struct zf_err *err)
     return EXPORT_UNREADABLE;
 }
 
-/* Copies it unless it is there already: *kept_out. */
+/* Copies the file unless it exists already (*kept_out). */
 static enum export_end copy_or_keep(struct copy *c, bool *kept_out, struct zf_err *err)
 {
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CRCs that a mount shows as 0 are those of the bytes in an exported file. */
+/* Computes the CRCs of zip members, which a mount shows as 0, for exported files. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every component is opened with O_NOFOLLOW from the directory above it, so that a symbolic link
- * in the destination leads nowhere, whenever it is put there. */
+/* Every path component is opened with O_NOFOLLOW relative to its parent, so a symbolic link in the destination is never
+ * followed, even one created during the export. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static bool dest_make_dirs(const char *path, struct zf_err *err)
     return mkdir(copy, 0777) == 0 || errno == EEXIST || zf_fail_sys(err, "make the directory");
 }
 
-/* Resolves as much of `path` as exists: what does not exist yet lies where its parent does. */
+/* Resolves the longest existing parent of `path`. */
 static bool dest_resolve(const char *path, char out[PATH_MAX])
 {
     zf_auto(mem) char *copy = strdup(path);
@@ -154,7 +154,7 @@ bool export_dest_spot(int root, const char *to, struct export_spot *out, struct 
 int export_dest_file(const struct export_spot *s, const char *name, int flags)
 {
     struct stat st;
-    /* O_NONBLOCK: a FIFO must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO must not block. */
     int fd = openat(s->dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
 
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
@@ -169,8 +169,7 @@ bool export_dest_publish(const struct export_spot *s, bool force, struct zf_err 
 {
     if (renameat2(s->dir, s->part, s->dir, s->name, force ? 0 : RENAME_NOREPLACE) == 0)
         return true;
-    /* Not every file system knows RENAME_NOREPLACE; a hard link does not replace
-     * anything either. */
+    /* Not every file system supports RENAME_NOREPLACE; link(2) does not replace a file either. */
     if (!force && (errno == EINVAL || errno == ENOSYS) &&
         linkat(s->dir, s->part, s->dir, s->name, 0) == 0)
         return unlinkat(s->dir, s->part, 0) == 0 || zf_fail_sys(err, "remove the partial file");

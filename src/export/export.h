@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of an export: its journal, its directory, copies of files,
- * and how they get to the disk. */
+/* Shared by the parts of an export: the journal, the destination directory, copying files and syncing them. */
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H
 
@@ -13,30 +12,30 @@
 #include <zf/view.h>
 
 /* ---- journal --------------------------------------------------------------------------------- */
-/* The state of an unfinished export, in one text file at its destination, ".zerofs-export",
- * that only grows and is removed when all is done:
+/* The state of an unfinished export: the text file ".zerofs-export" in the destination.  Lines are only appended, and the
+ * file is removed when the export is complete:
  *
- *     boot ID                  a run begins, on the machine in this state
- *     part SOURCE N PATH       PATH is being copied; its first N bytes are on the disk for certain
+ *     boot ID                  a run begins; ID is the kernel's boot ID
+ *     part SOURCE N PATH       PATH is being copied; its first N bytes are synced to disk
  *     done SOURCE PATH         PATH is complete
  *
- * SOURCE is a digest of what the bytes come from.  Bytes past N count as well until the machine is
- * rebooted: they may be in memory only.  Thread: any, once opened. */
+ * SOURCE is a digest that identifies the source of the bytes.  Bytes past N may be in memory only, so they count only as
+ * long as the boot ID is the same.  Thread: any, once opened. */
 
 #define EXPORT_JOURNAL_NAME ".zerofs-export"
 #define EXPORT_ID_LEN 32
 
 struct export_journal;
 
-/* Reads the journal in the directory `root`, or begins one.
- * Errors: ZF_E_IO; another export is at work in this directory. */
+/* Reads the journal in the directory `root`, or creates one.  Borrows root.
+ * Errors: ZF_E_IO, also if another export is running in this directory. */
 struct export_journal *export_journal_open(int root, struct zf_err *err) ZF_CHECKED;
 
-/* The rest of earlier runs for a path. */
+/* What the journal records about a path from earlier runs. */
 struct export_past {
     bool known, done;
     char id[EXPORT_ID_LEN + 1];
-    uint64_t certain; /* bytes of a part that can be relied on; UINT64_MAX: all it has */
+    uint64_t certain; /* bytes of the partial file that are reliable; UINT64_MAX: all */
 };
 struct export_past export_journal_past(const struct export_journal *j, const char *path);
 
@@ -45,7 +44,7 @@ bool export_journal_part(struct export_journal *j, const char *path, const char 
 bool export_journal_done(struct export_journal *j, const char *path, const char *id,
                          struct zf_err *err) ZF_CHECKED;
 
-/* Nothing is left to go on with: removes the file. */
+/* Removes the file of a complete export. */
 void export_journal_finish(struct export_journal *j);
 
 void export_journal_free(struct export_journal *j);
@@ -55,22 +54,22 @@ static inline void zf_auto_export_journal(struct export_journal **j)
 }
 
 /* ---- dest ------------------------------------------------------------------------------------ */
-/* The directory an export writes to.  It may hold anything: no symbolic link in it is followed, and
- * nothing in it is replaced unasked. */
+/* The directory an export writes to.  Its contents are not trusted: no symbolic link in it is followed, and without `force`
+ * no file in it is replaced. */
 
-/* Opens `path`; makes it, and the directories above it, where they are missing.
- * Errors: ZF_E_USAGE it lies in the checkpoint at `ckpt` (NULL: one that is not on this machine),
- * or beside one that is a single file while `force` could replace its shards. */
+/* Opens `path`; creates it and its parents if missing.
+ * Errors: ZF_E_USAGE it is inside the checkpoint at `ckpt` (NULL: not on this machine), or is the directory of a
+ * single-file checkpoint while `force` could replace its shards. */
 bool export_dest_open(const char *path, const char *ckpt, bool force, int *fd_out,
                       struct zf_err *err) ZF_CHECKED;
 
-/* A file's place: its directory, its name and the name it has until it is complete. */
+/* Where a file is written: its directory, its final name, and its name until it is complete. */
 struct export_spot {
     int dir; /* owned */
     char name[256], part[256];
 };
 
-/* Goes from `root` to the place of `to` (a path of the tree), making directories on the way. */
+/* Finds the spot of `to`, a path below `root`; creates missing directories. */
 bool export_dest_spot(int root, const char *to, struct export_spot *out,
                       struct zf_err *err) ZF_CHECKED;
 static inline void zf_auto_export_spot(struct export_spot *s)
@@ -78,16 +77,16 @@ static inline void zf_auto_export_spot(struct export_spot *s)
     zf_auto_fd(&s->dir);
 }
 
-/* Opens a plain file in s->dir that has one name only; anything else there: < 0 and errno. */
+/* Opens a regular file in s->dir, O_NOFOLLOW.  Returns the descriptor, or -1 and errno; ELOOP: not a regular file. */
 int export_dest_file(const struct export_spot *s, const char *name, int flags);
 
-/* Gives the complete part its name.  Without `force` nothing is replaced: ZF_E_IO. */
+/* Renames the complete partial file to its final name.  Errors: ZF_E_IO, also if the name exists and `force` is false. */
 bool export_dest_publish(const struct export_spot *s, bool force, struct zf_err *err) ZF_CHECKED;
 
 /* ---- run ------------------------------------------------------------------------------------- */
 /* State shared by the copies of one export. */
 
-/* Only the atomics change while they run. */
+/* Only the atomics change while the copies run. */
 struct export_run {
     struct zf_tree *tree;
     struct zf_export_plan *plan;
@@ -95,66 +94,60 @@ struct export_run {
     const char *dest; /* the directory, for messages */
     int root;         /* the destination, open */
     bool force, sums;
-    uint8_t seed[32]; /* digest of the files that were opened and of the options that change what is
-                         shown */
-    atomic_bool stop; /* somebody asks all copies to end */
-    atomic_uint_least64_t bytes; /* that need no more copying */
-    atomic_uint_least64_t kept;  /* of these: were there already */
+    uint8_t seed[32]; /* digest of the opened shards and of the options that affect contents */
+    atomic_bool stop; /* all copies shall end */
+    atomic_uint_least64_t bytes; /* as in struct zf_export_count */
+    atomic_uint_least64_t kept;
 };
 
 enum export_end {
     EXPORT_OK,
-    EXPORT_STOPPED,    /* run->stop was set; the part is kept and *err unfilled */
-    EXPORT_UNREADABLE, /* this file cannot be had; others may */
-    EXPORT_UNWRITABLE, /* the destination does not take it */
+    EXPORT_STOPPED,    /* run->stop was set; the partial file remains, *err is not set */
+    EXPORT_UNREADABLE, /* this file of the tree cannot be read; others may be */
+    EXPORT_UNWRITABLE, /* writing to the destination failed */
 };
 
 /* ---- settle ---------------------------------------------------------------------------------- */
-/* Files that are written go to the disk together, then each gets its name. */
+/* Written files are synced in batches; then each is renamed to its final name. */
 
 /* Descriptors that all batches of an export may keep open. */
 #define EXPORT_BATCH 64u
 
-/* Of one thread.  Begin with {.most}. */
+/* The files that one thread has written but not synced.  Initialise with {.most}. */
 struct export_batch {
     uint32_t most; /* files, 1 to EXPORT_BATCH */
     uint32_t n;
     uint64_t bytes;
     struct export_written {
         uint32_t file; /* index in the plan */
-        int fd;        /* of its part; owned */
+        int fd;        /* of its partial file; owned */
         char id[EXPORT_ID_LEN + 1];
     } file[EXPORT_BATCH];
 };
 
-/* Adds file `i` of the plan, whose part is written to its last byte but perhaps in memory only; takes fd.
- * True: the batch is full, to be settled before anything else is added. */
+/* Adds file `i` of the plan, which is completely written but perhaps not synced; takes fd.
+ * True: the batch is full and must be synced (export_sync) before another file is added. */
 bool export_batch_add(struct export_batch *b, const struct export_run *run, uint32_t i, int fd,
                       const char *id);
 
-/* Puts all that is in the batch on the disk, gives the files their names, makes the links that
- * follow them, and empties it.  A part that the disk did not take is removed.
- * EXPORT_UNWRITABLE: *err is of the first that failed; the others have their names. */
+/* Syncs all files in the batch, renames them to their final names, makes the hard links to them, and empties the batch.
+ * A partial file whose sync fails is removed.
+ * EXPORT_UNWRITABLE: *err is that of the first failed file; the other files are complete. */
 enum export_end export_sync(struct export_run *run, struct export_batch *b,
                             struct zf_err *err) ZF_CHECKED;
 
-/* Puts what is written of the part at a spot on the disk.  False: the disk did not take it, and it
- * is removed. */
+/* Syncs the partial file at a spot.  On failure the file is removed: its unwritten pages count as clean from then on. */
 bool export_part_sync(const struct export_spot *s, int fd, struct zf_err *err) ZF_CHECKED;
 
-/* Puts the names of all files of the plan on the disk, and the directories they lie in: a rename is
- * only as certain as its directory. */
+/* Syncs the directories of all files of the plan: a rename survives a crash only if its directory is synced. */
 enum export_end export_names_sync(const struct export_run *run, struct zf_err *err) ZF_CHECKED;
 
-/* Makes the further links of file `i` of the plan, which is there under its name. */
+/* Makes the hard links to file `i` of the plan, which already has its final name. */
 enum export_end export_link(struct export_run *run, uint32_t i, struct zf_err *err) ZF_CHECKED;
 
 /* ---- copy ------------------------------------------------------------------------------------ */
-/* One file of the tree becomes one file of the destination. */
-
-/* Copies file `i` of the plan, which is no link of another, and puts it into the batch; when that is
- * full, all of it is settled.  buf: EXPORT_BUF bytes; both are the caller's own.  Errors may be about
- * another file of the batch. */
+/* Copies file `i` of the plan, which is not a hard link, and adds it to the batch; a full batch is synced.  buf: EXPORT_BUF bytes.
+ * buf and batch belong to the calling thread.  Errors may concern another file of the batch. */
 #define EXPORT_BUF (1u << 20)
 enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *buf,
                             struct export_batch *batch, struct zf_err *err) ZF_CHECKED;
@@ -163,39 +156,40 @@ enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *b
 
 #define EXPORT_SUMS_NAME "SHA256SUMS"
 
-/* Writes the digests of all files that are done into the directory `root`; lines about other files,
- * of an earlier export, stay.  Errors: ZF_E_IO, ZF_E_NOMEM. */
+/* Writes the digests of all finished files to SHA256SUMS in the directory `root`; lines of an earlier export about other
+ * files stay.  Errors: ZF_E_IO, ZF_E_NOMEM. */
 bool export_sums_write(int root, const struct zf_export_plan *p, struct zf_err *err) ZF_CHECKED;
 
 /* ---- crc ------------------------------------------------------------------------------------- */
 
+/* A zip archive in the tree has a CRC twice for each member (a mount shows them as 0); an export fills them in. */
 struct crc_state {
-    uint32_t value;
-    uint32_t seen[2]; /* at its two places in a file that is there already */
+    uint32_t value;   /* CRC of the bytes added so far */
+    uint32_t seen[2]; /* the values at its two positions in an existing file */
 };
 struct crc_sums {
-    zf_sums sum;
+    zf_sums sum;          /* ranges, and the positions of their CRCs */
     struct crc_state *of; /* [sum.n] */
-    uint64_t off;         /* bytes of the file that were added */
-    size_t next;          /* the sum that the next one belongs to, or that comes after it */
-    size_t lifted[2];     /* sums of which the places are seen */
+    uint64_t off;         /* bytes of the file added so far */
+    size_t next;          /* index of the first range that ends after `off` */
+    size_t lifted[2];     /* number of CRCs read completely, for each of the two positions */
 };
 
-/* Those of a file; most have none.  Errors: ZF_E_NOMEM. */
+/* Finds the CRCs of a file of the tree; most files have none.  Errors: ZF_E_NOMEM. */
 bool crc_init(struct crc_sums *c, struct zf_tree *t, uint64_t ino, struct zf_err *err) ZF_CHECKED;
 void crc_fini(struct crc_sums *c);
 
-/* Begins anew. */
+/* Starts again at the beginning of the file. */
 void crc_reset(struct crc_sums *c);
-/* The next n bytes of the file; at the places of sums they may be anything. */
+/* Adds the next n bytes of the file; the bytes at the positions of CRCs do not matter. */
 void crc_add(struct crc_sums *c, const unsigned char *p, size_t n);
-/* Of theirs[n], the bytes at `off` of a file that is there already, notes what is at the places of sums, and puts what
- * ours has there. */
+/* Records the CRCs in theirs[n], the bytes at `off` of an existing file, and overwrites them with the bytes of ours[n], so
+ * that the rest can be compared. */
 void crc_lift(struct crc_sums *c, unsigned char *theirs, const unsigned char *ours, size_t n,
               uint64_t off);
-/* Are those that were noted the sums of the bytes that were added? */
+/* Do the CRCs recorded by crc_lift equal those of the added bytes? */
 bool crc_are_right(const struct crc_sums *c);
-/* Puts the sums into the file, all of whose bytes were added.  False: errno. */
+/* Writes the CRCs into the file, once all its bytes were added.  False: errno. */
 bool crc_write(const struct crc_sums *c, int fd);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file is read once, whole, at the beginning; only appended lines follow, one write each, so
- * that threads need no lock and a crash tears at most the last line.  The last line about a path
- * counts. */
+/* The whole file is read once, when it is opened; after that lines are only appended, each with one write, so threads need
+ * no lock and a crash truncates at most the last line.  The last line about a path wins. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,7 @@ struct journal_line {
 struct export_journal {
     int root, fd; /* root: borrowed */
     char *text;
-    zf_vec(struct journal_line) line; /* sorted by path, one a path */
+    zf_vec(struct journal_line) line; /* sorted by path, one per path */
 };
 
 static void journal_boot_id(char out[64])
@@ -46,8 +45,7 @@ static int journal_by_path(const void *a, const void *b)
     return c ? c : (x->at > y->at) - (x->at < y->at);
 }
 
-/* "part ID N PATH" or "done ID PATH"; false for what a crash tore, which then counts
- * for nothing. */
+/* Parses "part ID N PATH" or "done ID PATH".  False: not such a line, perhaps truncated by a crash; it is ignored. */
 static bool journal_parse(char *text, bool same_boot, struct journal_line *out)
 {
     uint64_t certain = 0;
@@ -115,7 +113,7 @@ static bool journal_slurp(struct export_journal *j, struct zf_err *err)
            zf_fail_sys(err, "read the journal of an earlier export");
 }
 
-/* One write a line, so that lines of several threads do not mix. */
+/* Appends a line with one write, so that lines of several threads do not mix.  Frees text; n < 0: out of memory. */
 static bool journal_append(struct export_journal *j, char *text, int n, struct zf_err *err)
 {
     zf_auto(mem) char *line = n < 0 ? NULL : text;
@@ -140,7 +138,7 @@ static bool journal_begin(struct export_journal *j, struct zf_err *err)
         return false;
     if (!journal_parse_all(j, boot))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    /* A line torn by a crash is ended, so that the next one is whole. */
+    /* The leading newline ends a line that a crash truncated. */
     int n = asprintf(&text, "\nboot %s\n", boot);
     return journal_append(j, text, n, err);
 }

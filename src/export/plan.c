@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each PATH is looked up as a file, a directory or a pattern and adds its files to one list.
- * Sorted by destination, two entries of one source are the same file asked for twice and one is
- * dropped, two of different sources are a clash of names.  Sorted by inode, neighbours are tied
- * tensors: the first is copied, the others link to it. */
+/* Each PATH is looked up as a file, a directory or a pattern; its files are added to one list.  The list is sorted by
+ * destination: two entries with the same source are one file requested twice, and one is dropped; two with different
+ * sources are a name clash.  Then it is sorted by inode: neighbours with the same inode are tied tensors, of which the
+ * first is copied and the others become hard links. */
 
 #include <zf/export.h>
 
@@ -16,7 +16,7 @@ struct look {
     struct zf_export_plan *plan;
     struct zf_tree *tree;
     bool all;
-    size_t base; /* bytes of a tree path that the destination does not repeat */
+    size_t base; /* length of the path prefix that is left out in the destination */
 };
 
 static bool plan_add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
@@ -39,7 +39,7 @@ static bool plan_add(void *ctx, const char *path, const struct zf_stat *st, stru
     return true;
 }
 
-/* Index of the last component before byte n. */
+/* Start of the last component within path[n]. */
 static size_t plan_dir_len(const char *path, size_t n)
 {
     while (n > 0 && path[n - 1] != '/')
@@ -47,7 +47,7 @@ static size_t plan_dir_len(const char *path, size_t n)
     return n;
 }
 
-/* A directory that a pattern matches is taken whole, as cp -r does. */
+/* Adds all files below a directory that a pattern matches, as cp -r does. */
 static bool plan_add_dir(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
     const struct look *look = ctx;
@@ -134,7 +134,7 @@ static void plan_tie(struct zf_export_plan *p, uint32_t *order)
     }
 }
 
-/* Drops what check_names found to be there twice. */
+/* Drops the duplicates that plan_check_names marked as done. */
 static void plan_drop_doubles(struct zf_export_plan *p)
 {
     uint32_t n = 0;

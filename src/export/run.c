@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The export's threads: each takes one file after the other off the plan. */
+/* The export's threads: each copies one file of the plan after the other. */
 #include <zf/export.h>
 
 #include <nettle/sha2.h>
@@ -16,14 +16,15 @@
 struct zf_export {
     struct zf_export_opts o;
     struct export_run run;
-    atomic_uint next; /* file of the plan */
+    atomic_uint next; /* index of the next file to copy */
     uint32_t jobs;
     uint32_t working;
-    pthread_mutex_t lock; /* guards `working`, and is held while o's functions are called */
+    pthread_mutex_t
+        lock; /* guards `working`, and is held during o's callbacks unread, failed and tick */
     pthread_cond_t left;
 };
 
-/* Field by field: a struct may have gaps that hold anything. */
+/* Hashes a file's identity field by field, because a struct may have uninitialised padding. */
 static void run_mix_file(void *ctx, const struct zf_file_stats *s)
 {
     const struct zf_identity none = {.size = s->size}, *id = s->id ? s->id : &none;
@@ -39,9 +40,9 @@ static void run_mix_file(void *ctx, const struct zf_file_stats *s)
     sha256_update(ctx, sizeof v, (const uint8_t *)v);
 }
 
-/* All that decides which bytes a file has.  Every file that was opened counts for every copy: a
- * cast, a header or a state/ file has no shard of its own, and a checkpoint of which one file was
- * rewritten is another checkpoint. */
+/* Digest of everything that affects the contents of exported files.  It covers all opened shards for every copy: a cast
+ * tensor, a header or a state/ file may depend on several shards, and a checkpoint with one rewritten shard is another
+ * checkpoint. */
 static void run_make_seed(struct zf_export *x)
 {
     struct sha256_ctx ctx;
@@ -96,14 +97,14 @@ struct zf_export_count zf_export_count(const struct zf_export *x)
 {
     struct zf_export_count c = {.begun = atomic_load(&x->next)};
 
-    /* `kept` first: what is added to both in between must not make it the larger one. */
+    /* `kept` is loaded first, so that a concurrent addition to both cannot make it larger than `bytes`. */
     c.kept = atomic_load(&x->run.kept);
     c.bytes = atomic_load(&x->run.bytes);
     c.begun = c.begun < x->run.plan->n ? c.begun : x->run.plan->n;
     return c;
 }
 
-/* A damaged shard affects the files it is part of; a destination that takes nothing more affects all. */
+/* Reports a failed write and stops all copies: unlike a damaged shard, a full disk affects every file. */
 static void run_failed(struct zf_export *x, const struct zf_err *err)
 {
     (void)pthread_mutex_lock(&x->lock);
@@ -146,7 +147,7 @@ static void *run_work(void *arg)
         if (x->run.plan->file[i].link_of == i)
             run_copy(x, i, buf, &batch);
     }
-    /* Also when all is to end: what is whole gets its name. */
+    /* Also after a stop: complete files get their final names. */
     if (export_sync(&x->run, &batch, &err) != EXPORT_OK)
         run_failed(x, &err);
     (void)pthread_mutex_lock(&x->lock);
@@ -156,7 +157,7 @@ static void *run_work(void *arg)
     return NULL;
 }
 
-/* Until all have left. */
+/* Calls tick until all threads have ended. */
 static void run_watch(struct zf_export *x)
 {
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&x->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An fsync(2) makes the file system commit what it has noted and the disk empty its cache, whatever
- * the file holds: of thousands of small tensors that is most of an export.  So a few files are put
- * on the disk by one syncfs(2), which does both once, and each of them is asked afterwards whether
- * its own bytes arrived: syncfs reports a failed write once, perhaps to another thread of the export.
+/* fsync(2) commits the file system's journal and flushes the disk's cache, however small the file is; with thousands of
+ * small tensors that would take most of an export.  So a batch of files is synced by one syncfs(2), which does both once.
+ * Afterwards sync_file_range tells for each file whether its own bytes were written, because syncfs reports a failed write
+ * only once, perhaps to another thread of the export.
  *
- * syncfs also waits for what others wrote to that file system, and not every file system has made
- * certain what it says it has (FUSE sends its server nothing): one that is not known here, and one
- * on a machine with much that is not on a disk yet, gets an fsync for each file. */
+ * syncfs also waits for the writes of other programs, and some file systems do not implement it (FUSE does not pass it to
+ * the server).  So on other file systems than those in settle_knows, and on a machine with many dirty pages, each file
+ * gets an fsync. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 
 #include "export.h"
 
-/* A batch is full with this many bytes: a power failure costs that and what a thread is at work on. */
+/* A batch with this many bytes is full; a power failure costs at most a batch and the file being copied. */
 #define BATCH_BYTES (64ull << 20)
-/* Bytes that other programs may have under way to their disks for syncfs to be worth it. */
+/* syncfs is used only if the whole machine has fewer dirty bytes than this. */
 #define OTHERS_BYTES (512ull << 20)
 
 bool export_batch_add(struct export_batch *b, const struct export_run *run, uint32_t i, int fd,
@@ -56,7 +56,7 @@ static bool settle_knows(int root)
     }
 }
 
-/* Is little enough written and not yet on its way to a disk, of all the machine? */
+/* Has the machine fewer dirty bytes than OTHERS_BYTES? */
 static bool settle_is_quiet(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");
@@ -70,7 +70,7 @@ static bool settle_is_quiet(void)
     return kib < OTHERS_BYTES >> 10;
 }
 
-/* Did one call put the file system of the destination on the disk?  *dev_out says which that is. */
+/* Syncs the destination's file system with one syncfs, if that is worth it; *dev_out is its device.  False: not done. */
 static bool settle_all(int root, dev_t *dev_out)
 {
     struct stat st;
@@ -81,7 +81,7 @@ static bool settle_all(int root, dev_t *dev_out)
     return syncfs(root) == 0;
 }
 
-/* Waits for the file's own bytes, and says whether they arrived. */
+/* Were the file's own bytes written?  Waits for them. */
 static bool settle_arrived(int fd)
 {
     return sync_file_range(fd, 0, 0,
@@ -89,8 +89,8 @@ static bool settle_arrived(int fd)
                                SYNC_FILE_RANGE_WAIT_AFTER) == 0;
 }
 
-/* synced: the file system that is on the disk already, or NULL.  A directory below the destination
- * may be another's. */
+/* Syncs a file.  synced: device of the file system that syncfs has synced, or NULL; a directory below the destination may
+ * be on another one. */
 static bool settle_file(int fd, const dev_t *synced)
 {
     struct stat st;
@@ -100,8 +100,8 @@ static bool settle_file(int fd, const dev_t *synced)
     return fsync(fd) == 0;
 }
 
-/* A page that could not be written counts as written from then on, and is perhaps nowhere else: no
- * later run may go on from such a part, however whole it looks. */
+/* Removes a partial file whose sync failed.  The kernel marks a page that could not be written as clean, so the file may
+ * look complete without being on disk, and must never be resumed. */
 static bool settle_lost(const struct export_spot *s, struct zf_err *err)
 {
     (void)zf_fail_sys(err, "sync the file");
@@ -132,7 +132,7 @@ static bool settle_same_inode(const struct export_spot *a, const struct export_s
            x.st_ino == y.st_ino;
 }
 
-/* `tie` becomes another name of what is at `spot`, called `to`. */
+/* Makes `tie` a hard link to the file at `spot`.  to: that file's path, for messages. */
 static bool settle_link(const struct export_run *run, const struct export_spot *spot,
                         const char *to, const char *tie, struct zf_err *err)
 {
@@ -216,11 +216,11 @@ enum export_end export_sync(struct export_run *run, struct export_batch *b, stru
 
 static bool settle_dir(int fd)
 {
-    /* Some file systems have nothing to say about directories. */
+    /* Some file systems do not support fsync of a directory. */
     return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
 }
 
-/* n: up to a slash of `to`. */
+/* Syncs the directory to[n] below the destination; to[n] is a slash. */
 static bool settle_dir_below(const struct export_run *run, const char *to, size_t n,
                              struct zf_err *err)
 {
@@ -239,7 +239,8 @@ enum export_end export_names_sync(const struct export_run *run, struct zf_err *e
 
     for (uint32_t i = 0; i < run->plan->n; i++) {
         const char *to = run->plan->file[i].to;
-        size_t shared = 0; /* with the neighbour in the listing: these were synced for it */
+        size_t shared =
+            0; /* length of the directories shared with the previous file: already synced */
 
         for (size_t k = 0; to[k] && to[k] == last[k]; k++)
             shared = to[k] == '/' ? k + 1 : shared;

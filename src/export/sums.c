@@ -10,7 +10,7 @@
 
 #include "export.h"
 
-/* A backslash in a name is doubled, and announced by another in front of the line: sha256sum's way. */
+/* Adds a line of sha256sum's format: a backslash in the name is doubled, and the line then begins with a backslash. */
 static void sums_line_of(const struct zf_export_file *f, struct zf_out *out)
 {
     bool escape = strchr(f->to, '\\');
@@ -23,7 +23,7 @@ static void sums_line_of(const struct zf_export_file *f, struct zf_out *out)
     zf_out_str(out, "\n");
 }
 
-/* The rest of a line after its digest: "  NAME", which no two lines share. */
+/* The part of a line after its digest, "  NAME", which is unique. */
 static const char *sums_named(const char *line)
 {
     const char *p = strchr(line, ' ');
@@ -36,7 +36,7 @@ static int sums_by_name(const void *a, const void *b)
     return strcmp(sums_named(*(char *const *)a), sums_named(*(char *const *)b));
 }
 
-/* The lines of an earlier SHA256SUMS, for as long as `text` lives; malformed ones are dropped. */
+/* The text of an earlier SHA256SUMS, malloc'ed; "" if there is none or it cannot be read. */
 static char *sums_read_old(const struct export_spot *s)
 {
     struct stat st;
