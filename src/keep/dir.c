@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing here is locked: a model is one file that appears whole under its name, whoever was first,
- * and one that is removed stays whole for whoever has it open. */
+/* No locks are needed: a model is one file, renamed to its name when complete, and a removed file stays readable for
+ * processes that have it open. */
 #include "keep.h"
 
 #include <dirent.h>
@@ -19,18 +19,18 @@
 
 #define DIR_SUFFIX ".model"
 #define DIR_TEMP ".new-"
-/* Temporary files of who was killed are removed after so long. */
+/* Age after which temporary files, left by killed processes, are removed. */
 #define DIR_STALE_SECONDS 600
 
-/* ---- whose is it? ---------------------------------------------------------------------------- */
+/* ---- owner and permissions ------------------------------------------------------------------- */
 
-/* Could somebody else have put it there?  Root could anyway. */
+/* Can no other user (except root) have written this file? */
 static bool dir_is_ours(const struct stat *st)
 {
     return st->st_uid == geteuid() && (st->st_mode & 022) == 0;
 }
 
-/* Names of saves and what is in them are nobody else's business either. */
+/* Is the directory accessible to its owner only?  Names of saves and their contents are private. */
 static bool dir_is_closed(const struct stat *st, const char *path, struct zf_err *err)
 {
     if (st->st_uid != geteuid())
@@ -41,7 +41,7 @@ static bool dir_is_closed(const struct stat *st, const char *path, struct zf_err
                    (unsigned)st->st_mode & 07777, path);
 }
 
-/* A directory that all may write to, and take away what others put there. */
+/* Is the parent of `dir` writable for all users, without the sticky bit? */
 static bool dir_is_open(int dir)
 {
     struct stat st;
@@ -49,8 +49,8 @@ static bool dir_is_open(int dir)
     return fstatat(dir, "..", &st, 0) != 0 || ((st.st_mode & 02) && !(st.st_mode & S_ISVTX));
 }
 
-/* Nothing is made in a directory of somebody else: root would leave there what its owner cannot remove (HOME is
- * kept by sudo).  One that is open to all, as /tmp, is nobody's. */
+/* May `path` be created?  Not in another user's directory: root, with the user's HOME under sudo, would leave a directory
+ * there that the owner cannot remove.  A parent that all may write to, as /tmp, is fine. */
 static bool dir_may_make(const char *path)
 {
     zf_auto(mem) char *up = strdup(path);
@@ -164,7 +164,7 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
     return ok;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 struct dir_file {
     char name[DIR_NAME];
@@ -248,7 +248,7 @@ void dir_trim(int dir, uint64_t most)
     zf_vec_fini(&f);
 }
 
-/* The first line of the key, without what a terminal would obey. */
+/* The first line of the key, with control characters and invalid UTF-8 replaced by '?'. */
 static void dir_what(int dir, const char *name, char *out, size_t n)
 {
     zf_auto(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

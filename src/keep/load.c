@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a file back to a checkpoint.  Until the key is compared nothing of it is used, and until
- * every fact was seen to hold no source is made of it. */
+/* Loads a checkpoint from a cached model.  Nothing in the file is used before the key was compared, and no source is
+ * created before all facts have proved to hold. */
 #include <unistd.h>
 
 #include <zf/base/ahead.h>
@@ -11,12 +11,12 @@
 #include "keep.h"
 #include "kinds.h"
 
-/* Facts, as they are read. */
+/* The facts read so far. */
 struct load_facts {
     zf_vec(struct zf_fact); /* their paths are malloc'ed */
 };
 
-/* The numbers of files and sources, as they are made. */
+/* Files or sources, by number. */
 struct load_sources {
     struct zf_source **at; /* [n]; references */
     uint64_t n;
@@ -27,13 +27,12 @@ struct loading {
     struct zf_store *st;
     struct zf_bytes in;
     struct load_facts claims;
-    struct load_sources facts; /* files, by the number among the facts */
-    struct load_sources files; /* of the sources; borrowed */
+    struct load_sources facts; /* the file of each fact about a file */
+    struct load_sources files; /* the files among the sources; borrowed from `facts` */
     struct load_sources sources;
     uint64_t sum[2];
-    char *note; /* malloc'ed; or NULL */
-    uint8_t *
-        *text; /* what `in` reads, to be freed when it was unpacked; NULL: it is the caller's */
+    char *note;     /* malloc'ed; or NULL */
+    uint8_t **text; /* the buffer of `in`, freed after unpacking; NULL: the caller frees it */
 };
 
 static bool load_bad(const struct loading *l, const char *what, struct zf_err *err)
@@ -41,7 +40,7 @@ static bool load_bad(const struct loading *l, const char *what, struct zf_err *e
     return zf_fail(err, ZF_E_FORMAT, zf_bytes_off(&l->in), "the cached model has %s", what);
 }
 
-/* How many things follow, of a byte at least each, and room for what is made of them. */
+/* Reads a number of entries, each of which takes at least a byte, and allocates their array. */
 static bool load_room(struct loading *l, struct load_sources *s, uint64_t *n_out,
                       struct zf_err *err)
 {
@@ -86,7 +85,7 @@ static bool load_note(struct loading *l, uint64_t n, struct zf_err *err)
     return l->note || zf_fail_sys(err, "load a model");
 }
 
-/* Magic, version, length, checksum, key. */
+/* Checks magic, version, length, checksum and key. */
 static bool load_head(struct loading *l, struct zf_err *err)
 {
     const char *magic = zf_bytes_take(&l->in, sizeof KEEP_MAGIC - 1);
@@ -110,7 +109,7 @@ static bool load_head(struct loading *l, struct zf_err *err)
            load_bad(l, "a different key", err);
 }
 
-/* Nothing but a reading of it says how it would speak of the same place by another name. */
+/* A model whose texts contain the store's name is only valid for that name. */
 static bool load_called(struct loading *l, struct zf_err *err)
 {
     zf_auto(mem) char *called = load_text(l, err);
@@ -151,7 +150,7 @@ static bool load_fact(struct loading *l, struct zf_err *err)
     return !l->in.bad || load_bad(l, "a truncated fact", err);
 }
 
-/* However many it says there are: the first that is cut ends it. */
+/* Reads all facts.  A wrong number is harmless: the first truncated fact is an error. */
 static bool load_claims(struct loading *l, struct zf_err *err)
 {
     const uint64_t n = zf_bytes_var(&l->in);
@@ -174,7 +173,7 @@ static void *load_hold(void *ctx, uint64_t i, struct zf_err *err)
     return f->kind == ZF_FACT_FILE || zf_store_holds(l->st, f, &src, err) ? l : NULL;
 }
 
-/* Of a place far away what is asked waits for an answer: all that must be listed is asked for at once. */
+/* Checks all facts of a remote store that need a request, except those about files, in parallel. */
 static bool load_far(struct loading *l, struct zf_err *err)
 {
     const struct zf_ahead_work work = {
@@ -183,7 +182,7 @@ static bool load_far(struct loading *l, struct zf_err *err)
     return zf_ahead_all(work, l->claims.n, err);
 }
 
-/* The files come last, of which the listings say whether they are the same. */
+/* Checks all facts.  Files come last, because the listings tell whether they are unchanged. */
 static bool load_facts(struct loading *l, struct zf_err *err)
 {
     const bool far = zf_store_is_far(l->st);
@@ -202,7 +201,7 @@ static bool load_facts(struct loading *l, struct zf_err *err)
     return zf_store_prove(l->st, l->facts.at, l->facts.n, err);
 }
 
-/* A place that is fixed as a whole must be the same one, and then all of it is as it was. */
+/* Checks the commit that pins the location.  If it is the same, so are all files. */
 static bool load_pin(struct loading *l, struct zf_err *err)
 {
     zf_auto(mem) char *pin = load_text(l, err);
@@ -283,7 +282,7 @@ static struct zf_checkpoint *load_model(struct loading *l, const char *below, co
     if (!b || !zf_build_unpack(b, &l->in, l->sources.at, l->sources.n, err))
         return NULL;
     if (l->text) {
-        free(*l->text); /* as large as what the seal makes */
+        free(*l->text); /* freed early: it is as large as the sealed model */
         *l->text = NULL;
     }
     return zf_build_seal(zf_give(b), format, why, err);

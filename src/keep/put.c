@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a model that is about to be sealed to a file. */
+/* Stores a model that is about to be sealed. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include "keep.h"
 #include "kinds.h"
 
-/* Windows of swapped windows of …: nothing is deeper than a few. */
+/* Maximum depth of sources made from sources (a window of a byte-swapped window …); real ones have a few. */
 #define PUT_DEPTH 16
 
 void keep_sum(const void *p, size_t n, uint64_t out[2])
@@ -83,7 +83,7 @@ static bool put_number(struct zf_keep *k, const struct zf_source *s, struct zf_e
     return e != NULL;
 }
 
-/* A file, which has no parent. */
+/* Packs a file, which has no parent. */
 static bool put_file(struct zf_keep *k, struct zf_source *s, struct zf_err *err)
 {
     if (!zf_vec_room(&k->files, 1, err))
@@ -113,7 +113,7 @@ static bool put_made(struct zf_keep *k, const struct zf_source *s, const struct 
     return zf_out_ok(&r->bytes, err) && put_number(k, s, err);
 }
 
-/* One step: *next is the parent that must be known first, or NULL: s is known now. */
+/* Packs s if its parent is packed already; otherwise *next is the parent, to be packed first. */
 static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **next,
                      struct zf_err *err)
 {
@@ -137,7 +137,7 @@ static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **
     return ok;
 }
 
-/* Those it is made from get their numbers first. */
+/* Packs src after all sources it is made from; *number_out is its number. */
 static bool put_source(void *ctx, struct zf_source *src, uint64_t *number_out, struct zf_err *err)
 {
     struct zf_source *chain[PUT_DEPTH] = {src};
@@ -176,7 +176,7 @@ void zf_keep_sealing(void *ctx, const struct zf_build *b, const char *format, co
 struct put_facts {
     struct zf_out out;
     uint64_t n, n_files;
-    struct keep_source *files; /* of struct keep_source: number among the files */
+    struct keep_source *files; /* hash table: index of each file among the facts about files */
 };
 
 static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
@@ -201,7 +201,7 @@ static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
     return true;
 }
 
-/* Which facts the files among the sources are. */
+/* Writes for each file among the sources the index of its fact. */
 static bool put_files(const struct zf_keep *k, const struct put_facts *facts, struct zf_out *out,
                       struct zf_err *err)
 {
@@ -249,8 +249,8 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
     return true;
 }
 
-/* A path may be given in many ways, and texts of the model may repeat the one it was given in: such
- * a model is good for that one only. */
+/* The store's name if the model contains it, else "".  The same checkpoint can be opened under several names; a model that
+ * contains one of them is only valid for that name. */
 static const char *put_called(const struct zf_keep *k, const struct zf_store *st)
 {
     const struct zf_out *const part[] = {&k->about, &k->sources, &k->model};
@@ -305,7 +305,7 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_checkpoint *c
 
 /* ---- a note ---------------------------------------------------------------------------------- */
 
-/* Bytes of the model that c is, without its note, in p[n]; 0: it is another one. */
+/* Length of the cached model in p[n], without its note, if c was made from it; else 0. */
 static uint64_t put_is_model_of(const struct zf_checkpoint *c, const void *p, uint64_t n)
 {
     struct zf_bytes b = zf_bytes_of(p, n);
