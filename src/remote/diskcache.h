@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of remote objects on disk, for later mounts and other processes.
+/* Disk cache of blocks of remote objects, shared by processes and kept between mounts.
  *
- *   DIR/zerofs-cache        "1\n", and the lock that all processes take to count and to evict
- *   DIR/used                bytes in use on the disk, as text; never less than there are
- *   DIR/o/KEY/about         the object's address, ETag and size, a line each
+ *   DIR/zerofs-cache        "1\n"; locked by processes that count or evict
+ *   DIR/used                disk space in use, bytes as text; an upper bound
+ *   DIR/o/KEY/about         the object's URL, ETag and size, a line each
  *   DIR/o/KEY/N             blocks 16 N … 16 N + 15: a page of 16 entries, then the blocks
  *
- * KEY is the SHA-256 of the object's identity (address, size, ETag, version): another object under the
- * same address has another KEY.  An entry has the length of its block and a checksum of
- * KEY, number, length and bytes: a block that is torn, corrupted or in the wrong place is fetched
- * and written anew.  So nothing has to be flushed, and nobody waits for anybody but
- * while counting.  Only objects with a strong ETag or a version are kept, and only those that were not
- * written a moment before they were seen. */
+ * KEY is the SHA-256 of the object's identity (URL, size, ETag, version), so a replaced object at the same URL has another
+ * KEY.  An entry holds the length of its block and a checksum of KEY, number, length and bytes: a block that is truncated,
+ * corrupted or misplaced is fetched and written again.  So nothing needs to be flushed, and processes wait for each other
+ * only while counting.  Only objects with a strong ETag or a version are cached, and only if they were not modified just
+ * before they were first seen. */
 #ifndef REMOTE_DISKCACHE_H
 #define REMOTE_DISKCACHE_H
 
@@ -29,50 +28,50 @@ struct diskcache_key {
     char hex[65];
 };
 
-/* Identity of an object; texts without a newline or credential. */
+/* Identity of an object; strings without newlines or credentials. */
 struct diskcache_about {
     const char *url, *etag, *version;
     uint64_t size;
 };
 struct diskcache_key diskcache_key_of(const struct diskcache_about *a);
 
-/* Makes the directory (0700) if it is not there.  bytes: bound of all files; 0 = none.
- * Errors: ZF_E_USAGE other users may write to it, or it holds something else; ZF_E_IO. */
+/* Opens the cache; creates the directory (mode 0700) if missing.  bytes: limit of all files together; 0 = none.
+ * Errors: ZF_E_USAGE other users may write to it, or it is not a cache; ZF_E_IO. */
 struct diskcache *diskcache_new(const char *dir, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
-/* Writes what was put so far. */
+/* Writes all queued blocks, then frees. */
 void diskcache_free(struct diskcache *c);
 
-/* Is block k, of n bytes, here?  Then it is in buf.  From any thread. */
+/* Reads block k, of n bytes, into buf.  False: it is not cached.  Thread: any. */
 bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_t k, void *buf,
                    size_t n);
 
-/* Keeps block k in a while: copies n bytes, which another thread writes; when that is far behind, they are
- * forgotten.  about is written with an object's first block.  Never waits. */
+/* Queues a copy of block k, n bytes, for another thread to write; drops it if the queue is full.  about is written with an
+ * object's first block.  Never waits. */
 void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
                    const struct diskcache_about *about, uint64_t k, const void *p, size_t n);
 
 /* Is the queue to the disk short enough for more read-ahead? */
 bool diskcache_has_room(struct diskcache *c);
-/* Waits until it is, as long as the disk goes on writing: for a reader, before it fetches blocks that the queue would
- * drop.  A disk that hangs is waited for once, a second; a signal ends the wait. */
+/* Waits until it is, while the disk makes progress; called by a reader before it fetches blocks that a full queue would
+ * drop.  A hanging disk is waited for only once, for a second; a signal ends the wait. */
 void diskcache_wait(struct diskcache *c);
 
 /* The entry of block k: its length and checksum.  For tests. */
 void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
                      uint8_t entry[DISKCACHE_ENTRY]);
 
-/* ---- of the files (diskcache_files.c) -------------------------------------------------------- */
+/* ---- files (diskcache_files.c) --------------------------------------------------------------- */
 
-/* Takes the lock; its descriptor, or -1.  Closing that gives it back. */
+/* Takes the lock and returns its descriptor, or -1.  Closing it releases the lock. */
 int diskcache_lock(int dir);
-/* Under the lock: counts `more` bytes, and evicts the longest unused if there are more than
- * `most` (0 = no bound) then.  False: no room. */
+/* Adds `more` bytes to the count and, above `most` bytes (0 = no limit), evicts the least recently used objects.  The
+ * caller holds the lock.  False: no room. */
 bool diskcache_count(int dir, uint64_t more, uint64_t most);
-/* The directory of an object, or -1; make: made if it is not there, which *made_out (or NULL) then says.
- * Neither it nor the one above may be a link: only our own files are removed or written there. */
+/* Opens the directory of an object; -1: error.  make: creates it if missing; *made_out (may be NULL): it was created.
+ * Neither it nor its parent may be a symbolic link, so that no foreign files are written or removed. */
 int diskcache_object(int dir, const char *key, bool make, bool *made_out);
-/* Disk space of n bytes in a file, and of an object beside its blocks (its directory, the directory's entry,
- * `about`), at most. */
+/* Disk space is counted in units of this size; DISKCACHE_OBJECT is the most that an object needs besides its blocks (its
+ * directory, the directory's entry, `about`). */
 #define DISKCACHE_UNIT 4096u
 #define DISKCACHE_OBJECT (2 * DISKCACHE_UNIT + 256u)
 /* Opens and, with make, makes the directory; -1 and err. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names in one directory, whoever lists it.
+/* The entries of one directory, from any kind of listing.
  *
- * The server is not trusted.  A name is one path component: anything else ("", ".", "..",
- * one with a '/' or a zero byte in it) is refused.  The same name twice is one entry (Apache links its
- * icons too); a name that is a file and a directory, or has two sizes, is refused, because nobody
- * could say which of the two is served. */
+ * The server is not trusted.  A name must be one path component: "", ".", ".." and names with a '/' or a zero byte are
+ * refused.  A repeated name is one entry (Apache links its icons too); a name that is both a file and a directory, or has
+ * two sizes, is refused as ambiguous. */
 #ifndef REMOTE_ENTRIES_H
 #define REMOTE_ENTRIES_H
 
@@ -18,32 +17,32 @@
 #include "http.h"
 
 struct entry {
-    const char *name; /* terminated; the set's own copy once it was added, as the other texts */
+    const char *name; /* terminated; after entries_add, strings belong to the set */
     bool dir;
-    bool sized; /* the listing says how many bytes, and says it exactly */
-    bool asked; /* … not the listing, but the file itself */
-    bool gone;  /* it was asked, and the server does not give it */
+    bool sized; /* `size` is known exactly */
+    bool asked; /* the properties are not from the listing but from a HEAD of the file */
+    bool gone;  /* the server refused the HEAD of the file */
     uint64_t size;
-    /* to the second at least, and of the target of a link; 0 = not said */
-    time_t mtime, date;         /* … and when, by the server's clock */
-    const char *etag, *version; /* NULL = not said */
+    /* mtime: to the second at least, of a link's target; date: when that was read, by the server's clock; 0 = unknown */
+    time_t mtime, date;
+    const char *etag, *version; /* NULL = unknown */
 };
 
 struct entry_number;
 struct entries {
     struct zf_arena *text;
     zf_vec(struct entry);
-    time_t date;                  /* when the listing was made, by the server's clock; 0 */
+    time_t date; /* when the listing was made, by the server's clock; 0 = unknown */
     struct entry_number *by_name; /* uthash */
     uint64_t most;                /* limit dir_entries */
-    /* A bucket: each object is listed once.  An empty one beside a directory of its name is the marker that some
-     * tools write for it; of the two the directory is shown. */
+    /* The listing of a bucket, in which each object occurs once.  An empty object with the name of a directory is the
+     * marker that some tools write for the directory; it is left out. */
     bool once;
 };
 
 /* Errors: ZF_E_NOMEM. */
 bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-/* Empties it. */
+/* Removes all entries. */
 bool entries_again(struct entries *e, struct zf_err *err) ZF_CHECKED;
 void entries_fini(struct entries *e);
 static inline void zf_auto_entries(struct entries *e)
@@ -51,16 +50,15 @@ static inline void zf_auto_entries(struct entries *e)
     entries_fini(e);
 }
 
-/* Adds what->name[n]; what->name is copied up to the first zero byte only after it was seen that n has
- * none.  Errors: ZF_E_FORMAT no name, or one that contradicts what was added before; ZF_E_LIMIT
- * dir_entries; ZF_E_NOMEM. */
+/* Adds the entry *what with the name what->name[n]; strings are copied.  Errors: ZF_E_FORMAT not a valid name, or it
+ * contradicts an earlier entry; ZF_E_LIMIT dir_entries; ZF_E_NOMEM. */
 bool entries_add(struct entries *e, const struct entry *what, size_t n,
                  struct zf_err *err) ZF_CHECKED;
 
-/* Sets the properties in the file's own answer. */
+/* Sets the properties of entry i from the response to a HEAD of the file.  Errors: those of the set. */
 bool entries_set(struct entries *e, size_t i, const struct http_object *o,
                  struct zf_err *err) ZF_CHECKED;
-/* The file's properties. */
+/* The properties of entry i, a file. */
 struct http_object entries_object(const struct entries *e, size_t i);
 
 /* The entry of that name, or NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries that are loaded late (zf/base/late.h): libcurl at the first address, GnuTLS at the first key of a service account.
- * They bring two dozen others along (TLS, Kerberos, LDAP …); linked, they would cost every command 7 ms and 4 MiB, though
- * most commands never see an address.  Whoever includes this calls libcurl's functions by their own names. */
+/* Libraries loaded lazily (zf/base/late.h): libcurl with the first URL, GnuTLS with the first key of a service account.
+ * They depend on two dozen other libraries (TLS, Kerberos, LDAP …); linked normally, they would cost every command 7 ms and
+ * 4 MiB, though most commands use no URL.  Files that include this header call libcurl's functions by their usual names. */
 #ifndef REMOTE_LATE_H
 #define REMOTE_LATE_H
 
@@ -9,7 +9,7 @@
 #include "config.h"
 #endif
 
-/* Its checks of types are macros around the functions' names. */
+/* libcurl's type checks are macros with the names of its functions, which would collide with ours. */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
@@ -44,7 +44,7 @@ struct late_curl {
     LATE_CURL(X)
 #undef X
 };
-/* libcurl's functions, once late_curl_load found them. */
+/* libcurl's functions; valid after late_curl_load. */
 const struct late_curl *late_curl(void);
 
 #define curl_easy_cleanup late_curl()->easy_cleanup
@@ -66,7 +66,7 @@ const struct late_curl *late_curl(void);
 #define curl_slist_free_all late_curl()->slist_free_all
 #define curl_version_info late_curl()->version_info
 
-/* Loads and initialises it, once; it stays.  From any thread.  Errors: ZF_E_UNSUPPORTED it cannot be loaded. */
+/* Loads and initialises libcurl once; it is never unloaded.  Thread: any.  Errors: ZF_E_UNSUPPORTED it cannot be loaded. */
 bool late_curl_load(struct zf_err *err) ZF_CHECKED;
 
 #ifdef HAVE_GNUTLS
@@ -85,7 +85,7 @@ struct late_gnutls {
     LATE_GNUTLS(X)
 #undef X
 };
-/* Those of GnuTLS, once late_gnutls_load found them; the same errors. */
+/* The same for GnuTLS. */
 const struct late_gnutls *late_gnutls(void);
 bool late_gnutls_load(struct zf_err *err) ZF_CHECKED;
 #endif

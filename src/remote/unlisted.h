@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories of a place without listings: their entries are those of the list zerofs.index.json (index_file.h) or,
- * without one, the names of checkpoints that a HEAD finds (names.def). */
+/* Directories of a place without listings.  Their entries come from the list zerofs.index.json (index_file.h) or, without
+ * it, from HEAD requests for the usual names of checkpoint files (names.def). */
 #ifndef REMOTE_UNLISTED_H
 #define REMOTE_UNLISTED_H
 
@@ -10,16 +10,16 @@
 #define NAMES_UNSIZED UINT64_MAX
 
 struct names_found {
-    bool is;
-    uint64_t size; /* or NAMES_UNSIZED */
+    bool is;       /* the file exists */
+    uint64_t size; /* bytes, or NAMES_UNSIZED */
 };
 
-/* How names are tried. */
+/* How files are requested. */
 struct names_ops {
-    /* Are these files there?  n of them, asked for at the same time.  Errors: it cannot be known. */
+    /* Checks in parallel which of the n files exist.  Errors: an answer that does not tell. */
     bool (*have)(void *ctx, const char *const *path, size_t n, struct names_found *out,
                  struct zf_err *err);
-    /* A whole file, malloc'ed. */
+    /* Fetches a whole file, malloc'ed; *n_out is its size. */
     char *(*get)(void *ctx, const char *path, uint64_t max_bytes, uint64_t *n_out,
                  struct zf_err *err);
 };
@@ -30,9 +30,9 @@ struct names *names_new(const struct names_ops *ops, void *ctx, const struct zf_
                         struct zf_err *err) ZF_CHECKED;
 void names_free(struct names *n);
 
-/* Adds the files that exist in `dir` ("" = the place).  From several threads at once.  focus: the one file of the place
- * that the user names, or NULL.  Errors: ZF_E_NOENT none exists; ZF_E_UNKNOWN the server has every name that it is asked
- * for; those of the server. */
+/* Adds the files that exist in `dir` ("" = the place).  Thread: any.  focus: the file that the user's URL points at, or
+ * NULL.  Errors: ZF_E_NOENT none exists; ZF_E_UNKNOWN the server answers for every name, existing or not; those of the
+ * server. */
 bool names_list(struct names *n, const char *dir, const char *focus, struct entries *out,
                 struct zf_err *err) ZF_CHECKED;
 
@@ -44,19 +44,20 @@ struct unlisted *unlisted_new(struct place *p, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 void unlisted_free(struct unlisted *u);
 
-/* Was zerofs.index.json found?  Then no listing is asked for any more. */
+/* Was zerofs.index.json found?  Then no listing needs to be requested. */
 bool unlisted_known(struct unlisted *u);
 
-/* Adds the entries of `dir`.  From several threads at once.  Errors: ZF_E_NOENT nothing is found; those
- * of names_list and index_file_read. */
+/* Adds the entries of `dir`.  Thread: any.  Errors: ZF_E_NOENT nothing was found; those of names_list and
+ * index_file_read. */
 bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Are these files there?  All are asked for at the same time. */
+/* Checks in parallel which of these files exist.  Errors: as names_ops.have; ZF_E_LIMIT head_requests. */
 bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct names_found *out,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Does the answer say that there is no such file?  Without the right to list, servers answer 403 for a missing one. */
+/* Does the response mean that the file does not exist?  To clients that may not list, servers answer 403 for a missing
+ * file. */
 bool unlisted_missing(const struct http_reply *r);
 
 #endif
