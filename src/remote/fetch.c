@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of one object: claimed, fetched in as few requests as possible, and copied out.
+/* Claims blocks of an object, fetches them in as few requests as possible, and copies them out.
  *
- * A fetch has references to the object and its blocks: the reader that began it may leave, and the blocks are there for
- * the next one.  A block is ready with its last byte, not at the end of the request: the head of the answer proves its
- * object and its length.  So a request may be long, and nobody waits for its end. */
+ * A fetch holds references to the object and its blocks, so the reader that started it may give up, and the blocks stay for
+ * the next one.  A block is ready as soon as its last byte arrives, not at the end of the request, because the header of
+ * the response has already proved object and length.  So requests may be long without delaying readers. */
 #include "object.h"
 
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include <zf/base/thread.h>
 #include <zf/source/want.h>
 
-/* Blocks that one read claims at a time. */
+/* Maximum number of blocks claimed at once. */
 #define FETCH_WINDOW 512
-/* A longer stretch is split over connections, into parts of this many blocks at least and at most. */
+/* A run of blocks is split over FETCH_PARTS connections, into parts of at least and at most this many blocks. */
 #define FETCH_PART_LEAST 16
 #define FETCH_PART_MOST 128
 #define FETCH_PARTS 16
-/* Ahead of a reader few long requests are better: over a long line a connection that is asked for 1 MiB at a
- * time carries no more than that in each round trip. */
+/* A prefetch uses few long requests: with high latency, a connection that gets requests of 1 MiB transfers no more than
+ * that per round trip. */
 #define FETCH_PARTS_AHEAD 4
 #define FETCH_PART_AHEAD 64
 
@@ -27,10 +27,10 @@ struct fetch {
     struct http_turn turn; /* the first member */
     struct object *o;      /* a reference */
     uint64_t k;            /* the first block */
-    size_t n, ready;       /* blocks; those that are complete */
-    uint64_t put;          /* bytes of this attempt, from the first block on */
-    bool sized;            /* this attempt's answer has a length */
-    bool guarded;          /* the request names the object (If-Match) */
+    size_t n, ready;       /* number of blocks; of complete ones */
+    uint64_t put;          /* bytes received in this attempt */
+    bool sized;            /* the response to this attempt has a length */
+    bool guarded;          /* the request has a condition on the object's identity (If-Match) */
     uint64_t seen_before;  /* first_seen_count before the request */
     struct block *block[]; /* pinned */
 };
@@ -42,7 +42,7 @@ static size_t fetch_block_len(const struct object *o, uint64_t k)
     return left < BLOCK_SIZE ? (size_t)left : BLOCK_SIZE;
 }
 
-/* ---- in a thread of the client --------------------------------------------------------------- */
+/* ---- in a pool thread of the client ---------------------------------------------------------- */
 
 bool fetch_has_validator(const struct object *o, const struct http_object *is, struct zf_err *err)
 {
@@ -53,8 +53,8 @@ bool fetch_has_validator(const struct object *o, const struct http_object *is, s
                    "replaced unnoticed while it is read");
 }
 
-/* Completes the object's properties from the first answer; known ones, perhaps from another answer
- * meanwhile, must match. */
+/* Called at the beginning of a response: completes the object's properties from the first response; properties already
+ * known, perhaps from a parallel response, must match. */
 static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, struct zf_err *err)
 {
     struct fetch *f = ctx;
@@ -85,14 +85,14 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
     const uint8_t *from = p;
 
     if (at != f->put)
-        return; /* nothing is passed over */
+        return; /* a gap: ignored, so that `put` counts contiguous bytes */
     while (n) {
         size_t k = (size_t)(at / BLOCK_SIZE), into = (size_t)(at % BLOCK_SIZE);
         size_t len = k < f->n && into < f->block[k]->n ? f->block[k]->n - into : 0;
 
         len = len < n ? len : n;
         if (!len)
-            return; /* nothing comes that was not asked for */
+            return; /* more bytes than requested */
         /* A retry delivers finished blocks again, which others may be reading by then. */
         if (k >= f->ready)
             memcpy(f->block[k]->data + into, from, len);
@@ -106,7 +106,7 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
     }
 }
 
-/* How many blocks have all their bytes, of this attempt or by an earlier one. */
+/* Number of blocks that are complete, from this attempt or an earlier one. */
 static size_t fetch_filled(const struct fetch *f)
 {
     size_t i = f->ready;
@@ -117,7 +117,7 @@ static size_t fetch_filled(const struct fetch *f)
     return i;
 }
 
-/* Whatever the client says: a block to which no bytes came is not loaded. */
+/* Ends a fetch.  Blocks without all their bytes are failed, even if the client reports success (why NULL). */
 static void fetch_free(struct fetch *f, const struct zf_err *why)
 {
     struct blockcache *cache = f->o->shared->cache;
@@ -157,7 +157,7 @@ static void fetch_run(struct http_turn *t)
     ask.turn = t;
     ask.sink = (struct http_sink){.begin = fetch_begun, .put = fetch_put, .ctx = f};
     const bool ok = http_do(o->shared->place->http, &ask, &r, &err);
-    err.path[0] = '\0'; /* the source names itself as the user does */
+    err.path[0] = '\0'; /* the source adds the name that the user knows */
     if (err.code == ZF_E_STALE)
         atomic_store_explicit(&o->stale, true, memory_order_relaxed);
     const size_t there = ok ? fetch_filled(f) : f->ready;
@@ -166,9 +166,9 @@ static void fetch_run(struct http_turn *t)
     fetch_free(f, ok ? NULL : &err);
 }
 
-/* ---- beginning ------------------------------------------------------------------------------- */
+/* ---- starting a fetch ------------------------------------------------------------------------ */
 
-/* Fetches n claimed blocks from k on. */
+/* Starts one request for the n claimed blocks from k on. */
 static void fetch_begin_part(struct object *o, struct block **block, uint64_t k, size_t n,
                              bool ahead)
 {
@@ -206,8 +206,8 @@ static void fetch_begin(struct object *o, struct block **block, uint64_t k, size
         fetch_begin_part(o, block + i, k + i, n - i < part ? n - i : part, ahead);
 }
 
-/* Claims n blocks from k on and fetches the missing ones.  Gives the number claimed: fewer than n
- * if memory runs out. */
+/* Claims n blocks from k on and starts fetching the missing ones.  Returns the number claimed, less than n if out of
+ * memory. */
 static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block **block, bool ahead)
 {
     size_t i = 0, run = 0;
@@ -251,7 +251,7 @@ static void fetch_unpin(struct object *o, struct block **block, size_t n)
         blockcache_unpin(o->shared->cache, block[i]);
 }
 
-/* Blocks [k, end) that nobody waits for. */
+/* Prefetches blocks [k, end), as far as the caches have room. */
 static void fetch_ahead(struct object *o, uint64_t k, uint64_t end)
 {
     struct block *block[FETCH_WINDOW];
@@ -299,7 +299,7 @@ void fetch_want(struct object *o, const struct fetch_range *range, size_t n)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A place in an iov. */
+/* The current position in an iovec array. */
 struct fetch_to {
     const struct iovec *iov;
     int n;
@@ -324,7 +324,7 @@ static void fetch_copy_out(struct fetch_to *to, const uint8_t *from, size_t n)
     }
 }
 
-/* One window: [off, off + n) is in n_blocks blocks from k on. */
+/* Reads [off, off + n), at most FETCH_WINDOW blocks, and copies it out. */
 static bool fetch_window(struct object *o, struct fetch_to *to, uint64_t off, size_t n,
                          struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request from its beginning to its end: signed, sent and judged, as often as that may help.  All of it happens in the
- * thread that asks. */
+/* A whole request: signing, sending and judging, repeated while a retry may help.  Everything happens in the calling
+ * thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 #define HTTP_CONNECTIONS 16
 #define HTTP_TIMEOUT 120.0
 #define HTTP_TRIES 8
-/* At a host that never answered: most likely the address is wrong. */
+/* Attempts at a host that has never answered: most likely its name is wrong. */
 #define HTTP_TRIES_STRANGER 3
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -65,9 +65,9 @@ void http_advise(struct http *h, const char *line)
         h->advise(h->say_ctx, line);
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* The URL that is asked now; malloc'ed. */
+/* The current URL, without secret parts; malloc'ed. */
 static char *http_shown(const struct http_call *c)
 {
     return c->ask.secret ? url_origin(c->at) : url_shown(c->at);
@@ -101,7 +101,7 @@ static void http_say(struct http *h, const struct http_call *c, int result)
 
 /* ---- one attempt ----------------------------------------------------------------------------- */
 
-/* libcurl's result. */
+/* Performs the transfer.  Returns libcurl's CURLcode. */
 static int http_perform(struct http *h, struct http_call *c)
 {
     CURLM *multi = http_turn_multi(h, c->turn);
@@ -129,7 +129,7 @@ static enum http_next http_attempt(struct http *h, struct http_call *c)
     if (!http_call_sign(c, &c->err))
         return HTTP_BAD;
     const double now = http_now();
-    c->turn->deadline += now - began; /* credentials are another server's */
+    c->turn->deadline += now - began; /* fetching credentials does not count towards the timeout */
     if (!http_call_begin(c, &h->ways, c->turn->deadline - now, &c->err))
         return HTTP_BAD;
     c->tries++;
@@ -145,9 +145,9 @@ static enum http_next http_attempt(struct http *h, struct http_call *c)
     return next;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- retries --------------------------------------------------------------------------------- */
 
-/* If not, c->err says why; the sentence of an earlier attempt stays. */
+/* Is the deadline still ahead?  If not, c->err is set, unless an earlier attempt has set it. */
 static bool http_in_time(struct http *h, struct http_call *c)
 {
     return http_now() < c->turn->deadline ||
@@ -157,7 +157,7 @@ static bool http_in_time(struct http *h, struct http_call *c)
                     h->ways.total));
 }
 
-/* Pauses, if that leaves an attempt and the time for it. */
+/* Waits before a retry.  False: no attempt or no time is left. */
 static bool http_again(struct http *h, struct http_call *c)
 {
     const unsigned most = c->ask.tries                      ? c->ask.tries
@@ -175,7 +175,7 @@ static bool http_again(struct http *h, struct http_call *c)
     return false;
 }
 
-/* Behind a redirect the attempts are counted anew, but the time is not. */
+/* Follows a redirect.  The number of attempts starts again at 0; the deadline stays. */
 static bool http_follow(struct http *h, struct http_call *c)
 {
     struct http_host *host = http_host_for(h, c->at);
@@ -185,7 +185,7 @@ static bool http_follow(struct http *h, struct http_call *c)
     return host || zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-/* Are there other credentials by now?  If not, c->err has the server's sentence. */
+/* Are there newer credentials now?  If not, c->err keeps the server's refusal. */
 static bool http_renew(struct http_call *c)
 {
     const struct http_reply refused = http_call_seen(c);
@@ -225,7 +225,7 @@ static bool http_begin(struct http *h, struct http_call *c)
     t->deadline = http_now() + (c->ask.timeout > 0 ? c->ask.timeout : h->ways.total);
     if (!t->host)
         return zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    /* One for credentials is made by whoever has a connection and signs. */
+    /* A request for credentials is made by a thread that already holds a connection, so it must not wait for one. */
     http_turn_begin(h, t, c->ask.straight);
     return true;
 }
@@ -244,11 +244,11 @@ bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out,
     return ok;
 }
 
-/* ---- many ------------------------------------------------------------------------------------ */
+/* ---- many requests --------------------------------------------------------------------------- */
 
 struct http_each {
     const struct http_many *m;
-    const size_t *at; /* of the things that are due */
+    const size_t *at; /* indices that are due */
     atomic_size_t bad;
 };
 

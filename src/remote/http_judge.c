@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges an attempt: good, to be retried, or failed, with its sentence. */
+/* Judges an attempt: success, to be retried, or failed with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 /* ---- redirects ------------------------------------------------------------------------------- */
 
-/* The URL that a redirect leads to, made absolute; malloc'ed.  NULL: the answer is none. */
+/* The absolute target URL of a redirect, malloc'ed.  NULL: the response is no redirect. */
 static char *http_judge_target(const struct http_call *c)
 {
     const long s = c->head.status;
@@ -25,7 +25,7 @@ static char *http_judge_target(const struct http_call *c)
     return strndup(to, strcspn(to, "#"));
 }
 
-/* Takes the target. */
+/* Follows or refuses a redirect.  Frees target. */
 static enum http_next http_judge_redirect(struct http_call *c, char *target)
 {
     zf_auto(mem) char *to = target;
@@ -94,7 +94,7 @@ static enum zf_code http_judge_code(const struct http_call *c)
     return s == 404 || s == 410 ? ZF_E_NOENT : ZF_E_IO;
 }
 
-/* The message of the auth, which knows the store's errors. */
+/* Sets the message of the auth, which can parse the store's error documents.  False: there is none. */
 static bool http_judge_explained(struct http_call *c)
 {
     struct auth *a = c->ask.auth;
@@ -106,8 +106,8 @@ static bool http_judge_explained(struct http_call *c)
     return true;
 }
 
-/* May other credentials help, which are looked for once?  The sentence is there already, should there
- * be none. */
+/* May newer credentials help?  They are requested once per call.  c->err is set already, for the case that there are
+ * none. */
 static bool http_judge_renewable(struct http_call *c)
 {
     long s = c->head.status;
@@ -139,7 +139,7 @@ static enum http_next http_judge_status(struct http_call *c)
                       s);
         return HTTP_BAD;
     }
-    /* 407 are the words of a proxy. */
+    /* 407 comes from a proxy, not from the store. */
     if (!http_judge_temporary(s) && s != 407 && http_judge_explained(c))
         return http_judge_renewable(c) ? HTTP_RENEW : HTTP_BAD;
     (void)zf_fail(&c->err, code, ZF_OFF_NONE, "the server answers %ld%s%s%s%s%s%s", s,
@@ -167,7 +167,7 @@ static bool http_judge_passing(CURLcode code)
     case CURLE_HTTP2_STREAM:
     case CURLE_AGAIN:
     case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_UNSUPPORTED_PROTOCOL: /* a version of HTTP that is none: garbage */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* an invalid HTTP version: garbage */
         return true;
     default:
         return false;
@@ -189,7 +189,7 @@ static const char *http_judge_hint(CURLcode code)
     }
 }
 
-/* The status with which a proxy refused the tunnel to the host; 0 = there was no refusal. */
+/* The status with which a proxy refused the tunnel to the host; 0 = it did not refuse. */
 static long http_judge_proxy_status(const struct http_call *c)
 {
     long status = 0;
@@ -207,7 +207,7 @@ static enum http_next http_judge_proxy(struct http_call *c, long status)
 
 static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
 {
-    /* Words about a proxy repeat its address, password and all. */
+    /* libcurl's messages about a proxy contain its URL with the password, so they are not shown. */
     const bool proxy = code == CURLE_COULDNT_RESOLVE_PROXY || strcasestr(c->said, "proxy");
     const char *why = c->said[0] && !proxy ? c->said : curl_easy_strerror(code);
     const char *hint = proxy ? ". Check the proxy's address in the environment (https_proxy, "
@@ -224,7 +224,8 @@ static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
     return http_judge_passing(code) ? HTTP_AGAIN : HTTP_BAD;
 }
 
-/* The range is whole, or the connection was cut where nothing says how long the body was. */
+/* Judges a successful transfer: the body must have the announced length.  Without an announced length, a truncated body
+ * cannot be detected. */
 static enum http_next http_judge_good(struct http_call *c)
 {
     if (!c->checked && !http_call_check(c))
@@ -248,7 +249,7 @@ enum http_next http_call_judge(struct http_call *c, int result)
     bool whole = code == CURLE_OK;
 
     if (c->refused)
-        return HTTP_BAD; /* the sentence is there already */
+        return HTTP_BAD; /* c->err is already set */
     if (c->body.bad || c->lines.bad) {
         (void)zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return HTTP_BAD;
@@ -276,6 +277,6 @@ double http_call_pause(const struct http_call *c)
         return c->head.retry_after;
     for (unsigned i = 1; i < c->tries && most < 5; i++)
         most *= 2;
-    /* Between half of it and all of it, so that requests that failed together do not come back together. */
+    /* Jitter: between half and all of it, so that requests that failed together are not retried together. */
     return most * (.5 + (double)(zf_hash(0, key, sizeof key) % 1000) / 2000);
 }

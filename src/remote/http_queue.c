@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hosts that a client has talked to, and the order in which their connections are given to requests. */
+/* The hosts of a client, and the queue in which requests wait for their connections. */
 #include "http_inside.h"
 
 #include <stdlib.h>
@@ -78,8 +78,8 @@ void http_count_hits(struct http_host *host, uint64_t hits)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* The lock is held, in all of this part.  May the object have one more connection?  A quarter of the free
- * ones is left to others, so that an object that hangs does not hold them all. */
+/* The caller holds the lock, in all of this part.  May the turn's object have one more connection?  A quarter of the free
+ * ones is reserved for others, so that a hanging object cannot occupy them all. */
 static bool http_turn_may(const struct http *h, const struct http_turn *t)
 {
     const unsigned all = t->host->active, room = h->ways.connections;
@@ -108,7 +108,7 @@ static bool http_pool_add(struct http *h, struct zf_err *err)
 static void http_turn_grant(struct http *h, struct http_turn *t)
 {
     struct http_host *host = t->host;
-    struct zf_err ignored; /* one thread is there, and does it later */
+    struct zf_err ignored; /* without a new thread, an existing one runs the turn later */
 
     DL_DELETE(host->waiting, t);
     DL_APPEND(host->running, t);
@@ -124,8 +124,8 @@ static void http_turn_grant(struct http *h, struct http_turn *t)
         (void)pthread_cond_signal(&h->work);
 }
 
-/* Gives free connections to turns that somebody waits for, then to the others.  Turns past their deadline go, too: they
- * will not ask. */
+/* Gives free connections first to turns with a waiting reader, then to prefetches.  Turns past their deadline leave the
+ * queue too: they fail without a request. */
 static void http_queue_move(struct http *h, struct http_host *host)
 {
     const double now = host->waiting ? http_now() : 0;
@@ -147,16 +147,16 @@ static void http_turn_queue(struct http *h, struct http_turn *t)
     http_queue_move(h, t->host);
 }
 
-/* Waits until it is signalled, or for this many seconds. */
+/* Waits until the turn is signalled, at most this many seconds. */
 static void http_turn_wait(struct http *h, struct http_turn *t, double seconds)
 {
-    const double most = 3600; /* callers look again */
+    const double most = 3600; /* a longer wait returns early; callers wait in a loop */
 
     (void)zf_thread_wait(&t->moved, &h->lock,
                          (unsigned)((seconds < most ? seconds : most) * 1000) + 1);
 }
 
-/* ---- the side of a request ------------------------------------------------------------------- */
+/* ---- used by a request ----------------------------------------------------------------------- */
 
 void http_turn_begin(struct http *h, struct http_turn *t, bool extra)
 {
@@ -227,7 +227,7 @@ void http_later(struct http *h, struct http_turn *t)
     http_turn_queue(h, t);
 }
 
-/* One that has a connection and no thread. */
+/* Takes a turn that has a connection but no thread; NULL: there is none. */
 static struct http_turn *http_pool_take(struct http *h)
 {
     for (struct http_host *host = h->hosts; host && h->ready; host = host->next) {

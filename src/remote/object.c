@@ -11,11 +11,11 @@
 #include <zf/source/gate.h>
 #include <zf/source/store_kind.h>
 
-/* Of a file that is opened: enough for most headers, and for the end of an archive's directory. */
+/* Bytes fetched when a file is opened: enough for most headers, and for the end of an archive's directory. */
 #define OBJECT_HEAD ((uint64_t)BLOCK_SIZE)
-/* An archive of this many bytes is fetched whole: its members are read one by one, all over it. */
+/* Archives up to this size are fetched whole, because their many members are read one by one. */
 #define OBJECT_WHOLE (512u << 10)
-/* Parsers read in small steps; from the second of them on, more is fetched than they ask for. */
+/* Reads of at most this size, each near the end of the last one, come from a sequential parser and are prefetched. */
 #define OBJECT_STEP (32u << 10)
 #define OBJECT_AHEAD_MOST ((uint64_t)1 << 20)
 
@@ -53,8 +53,8 @@ void object_shared_unref(struct object_shared *s)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* How far beyond the end of this read to fetch: a parser that goes through a file in small steps
- * gets twice as much with each block that it enters, any other reader nothing. */
+/* Number of bytes to prefetch after this read.  For a parser that reads sequentially in small steps it doubles with each
+ * block that the parser enters; for other readers it is 0. */
 static uint64_t object_beyond(struct object *o, uint64_t off, size_t n)
 {
     uint64_t end = off + n, was = atomic_exchange(&o->stepped_to, end);
@@ -152,7 +152,8 @@ static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_s
 {
     const struct fetch_range r = {.off = off, .len = n};
 
-    if (how != ZF_SOON_LED) /* nobody reads ahead here who could be led */
+    if (how !=
+        ZF_SOON_LED) /* a hint for the kernel's read-ahead has no meaning for a remote object */
         fetch_want((struct object *)s, &r, 1);
 }
 
@@ -204,7 +205,7 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
     o->shared = s;
     o->was = HTTP_OBJECT_UNKNOWN;
     atomic_init(&o->checked_at_count, OBJECT_UNCHECKED);
-    atomic_init(&o->stepped_to, UINT64_MAX); /* the first read is no step behind another */
+    atomic_init(&o->stepped_to, UINT64_MAX); /* the first read follows no other */
     (void)pthread_mutex_init(&o->lock, NULL);
     o->owner = blockcache_owner(s->cache);
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -220,7 +221,7 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
     return o;
 }
 
-/* Archives are read from their end: while the head is looked at, that is on its way. */
+/* Is it an archive by its name?  Archives are read from the end, so the end is prefetched with the beginning. */
 static bool object_is_archive(const char *path)
 {
     static const char *const suffix[] = {".pt", ".pth", ".bin", ".ckpt", ".zip"};
@@ -232,7 +233,8 @@ static bool object_is_archive(const char *path)
     return false;
 }
 
-/* The size is known: head and perhaps tail come through the cache, and prove the listing right. */
+/* Opens an object of known size: reads its beginning (and prefetches an archive's end) through the cache, which also checks
+ * the listing. */
 static bool object_open_sized(struct object *o, struct zf_err *err)
 {
     const uint64_t size = o->src.size, end = size < OBJECT_HEAD ? size : OBJECT_HEAD;
@@ -241,7 +243,7 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
 
     if (size == 0)
         return true;
-    atomic_store(&o->covered, end); /* readers there need not wait */
+    atomic_store(&o->covered, end); /* these bytes need no prefetch */
     if (object_is_archive(o->path)) {
         part[0].len = size <= OBJECT_WHOLE ? size : end;
         fetch_want(o, part, 2);
@@ -249,7 +251,7 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
     return fetch_read(o, &(struct iovec){.iov_base = &byte, .iov_len = 1}, 1, 0, 1, 0, err);
 }
 
-/* Nothing is known: the first block's answer has the properties. */
+/* Opens an object with unknown properties: the response to the first range request has them. */
 static bool object_open_unknown(struct object *o, struct zf_err *err)
 {
     zf_auto(http_reply) struct http_reply r = {.status = 0};
@@ -261,7 +263,7 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
     if (!http_do(o->shared->place->http, &ask, &r, err)) {
         if (r.status != 416)
             return false;
-        /* Of an empty object some servers do not say that it is empty. */
+        /* 416 means an empty object, but some servers give no size with it. */
         http_reply_fini(&r);
         ask = place_ask(&o->at);
         ask.method = "HEAD";
@@ -296,7 +298,7 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
     bool ok = sized ? later || object_open_sized(o, err) : object_open_unknown(o, err);
 
     if (!ok) {
-        err->path[0] = '\0';             /* the store names it as the user does */
+        err->path[0] = '\0';             /* the store adds the name that the user knows */
         struct zf_source *src = &o->src; /* a fetch may have another reference */
 
         zf_source_unref(&src);
@@ -310,7 +312,7 @@ struct object *object_of(struct zf_source *src)
     return src->ops == &object_ops ? (struct object *)src : NULL;
 }
 
-/* ---- once more ------------------------------------------------------------------------------- */
+/* ---- checking for changes -------------------------------------------------------------------- */
 
 static bool object_known_unchanged(const struct object *o)
 {
