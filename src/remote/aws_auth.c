@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signs requests with credentials that are fetched when they are first needed and again before they run
- * out.  Without any, requests go out unsigned. */
+/* Signs requests with credentials that are fetched when first needed and renewed before they expire.  Without credentials,
+ * requests are sent unsigned. */
 #include "aws.h"
 
 #include <pthread.h>
@@ -13,26 +13,26 @@
 #include "s3_error.h"
 #include "sigv4.h"
 
-/* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43);
- * shorter lives are renewed in their last quarter. */
+/* Seconds before expiry at which a key is renewed; keys with a short life are renewed in their last quarter.  botocore
+ * tries from 15 minutes before expiry and insists from 10 minutes on (credentials.py, 1.43). */
 #define AUTH_EARLY 600
-/* seconds until a failed renewal is tried again while the old key is still good */
+/* Seconds until a failed renewal is retried while the old key is still valid. */
 #define AUTH_RETRY 10
 
 struct aws_auth {
     struct auth auth;
     struct http *http;
     char *profile, *bucket, *store;
-    /* of all below; held while credentials are fetched, so that one thread does */
+    /* guards all members below; held while credentials are fetched, so that only one thread fetches them */
     pthread_mutex_t lock;
     char region[40];
     bool cannot_list;    /* S3 answers 403 for missing objects to clients that may not list */
-    uint64_t generation; /* how often key or region have become others */
+    uint64_t generation; /* number of changes of key or region */
     struct aws_conf conf;
     struct aws_plan plan; /* borrows from conf */
     char *sts;
-    struct aws_key key; /* without an id requests are not signed */
-    bool own;           /* plan is not from the settings of AWS */
+    struct aws_key key; /* without an id, requests are not signed */
+    bool own;           /* the key was given in aws_auth_opts, not by AWS's settings */
     bool asked;         /* key was fetched */
     time_t renew;       /* when to fetch again; 0: never */
 };
@@ -56,7 +56,7 @@ static void auth_fini(struct auth *a)
     free(s);
 }
 
-/* Reads the settings; also when credentials ran out, as tools write new ones to the files. */
+/* Reads the settings.  Repeated when credentials have expired, since tools write new ones to the files. */
 static bool auth_plan(struct aws_auth *s, struct zf_err *err)
 {
     zf_auto(aws_conf) struct aws_conf c = {0};
@@ -99,7 +99,7 @@ static bool auth_text_same(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-/* Signs with *key, which is emptied, from now on; under the lock. */
+/* Replaces the current key by *key, which is emptied; under the lock. */
 static void auth_take(struct aws_auth *s, struct aws_key *key)
 {
     bool other = !auth_text_same(s->key.id, key->id) || !auth_text_same(s->key.token, key->token);
@@ -114,8 +114,7 @@ static void auth_take(struct aws_auth *s, struct aws_key *key)
     s->generation += other;
 }
 
-/* Fetches a key where none was fetched or it is to be renewed; under the lock.  An old one that is
- * still good is kept when that fails. */
+/* Fetches a key if there is none or it must be renewed; under the lock.  If that fails, a key that is still valid is kept. */
 static bool auth_ready(struct aws_auth *s, time_t now, struct zf_err *err)
 {
     zf_auto(aws_key) struct aws_key key = {0};
@@ -166,7 +165,7 @@ static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct headers
     return auth_sign_locked(s, ask, add, generation, err);
 }
 
-/* Takes the region that the reply names, if it does; under the lock. */
+/* Uses the region named in the reply, if any; under the lock. */
 static void auth_learn(struct aws_auth *s, const struct http_reply *r)
 {
     struct s3_error e;
@@ -175,7 +174,7 @@ static void auth_learn(struct aws_auth *s, const struct http_reply *r)
     s3_error_read(&e, r->body, r->n_body);
     const char *region = told && *told ? told : e.region;
     size_t n = strlen(region);
-    /* It goes into the name of a host. */
+    /* It becomes part of a host name, so its characters are checked. */
     if (n && n < sizeof s->region && strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") == n) {
         s->generation += strcmp(s->region, region) != 0;
         memcpy(s->region, region, n + 1);
@@ -192,7 +191,7 @@ bool aws_auth_learn(struct auth *a, const struct http_reply *r)
     return s->generation != was;
 }
 
-/* Fetches a key in place of one that has run out; under the lock. */
+/* Fetches a new key in place of an expired one; under the lock. */
 static void auth_replace(struct aws_auth *s)
 {
     struct zf_err ignored = {.code = ZF_OK};

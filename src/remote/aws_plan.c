@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides from settings alone where the credentials for AWS come from; nothing is asked over the network here.  The order
- * is botocore's (credentials.py, create_credential_resolver).
+/* Decides from the settings where the AWS credentials come from, without network requests.  The order is botocore's
+ * (credentials.py, create_credential_resolver).
  *
  * Source: botocore/credentials.py (1.43): EnvProvider, AssumeRoleProvider, ProfileProviderBuilder. */
 #include "aws.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A chain of profiles is followed with this in hand, never by recursion. */
+/* State while a chain of profiles is followed (a loop, no recursion). */
 struct plan_walk {
     struct aws_plan *plan;
     const struct aws_conf *conf;
@@ -24,7 +24,7 @@ static void plan_key(struct aws_plan *p, const char *id, const char *secret, con
     p->token = token && *token ? token : NULL;
 }
 
-/* AWS_ACCESS_KEY_ID with its secret and token.  *found: it is set. */
+/* Uses AWS_ACCESS_KEY_ID with its secret and token.  *found: it is set. */
 static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
 {
     const char *id = settings_env("AWS_ACCESS_KEY_ID");
@@ -60,7 +60,7 @@ static bool plan_role_full(const struct plan_walk *w, struct zf_err *err)
                    w->conf->profile, AWS_PLAN_ROLES);
 }
 
-/* *found: the profile, or with `env` the environment, has a token file. */
+/* Uses a web identity token file.  *found: the profile, or with `env` the environment, names one. */
 static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env, bool *found,
                               struct zf_err *err)
 {
@@ -87,8 +87,7 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
     return true;
 }
 
-/* The key in the profile's section of the credentials file, or of both files together, when that has none.
- * *found: there is one. */
+/* Uses the profile's key in the credentials file, or with `both` in either file.  *found: there is one. */
 static bool plan_profile_key(struct plan_walk *w, const char *profile, bool both, bool *found,
                              struct zf_err *err)
 {
@@ -132,7 +131,7 @@ static bool plan_cannot(const struct plan_walk *w, const char *profile, bool pro
                    profile, what, profile);
 }
 
-/* Credentials of the profile itself.  *found: it has some. */
+/* Uses the profile's own credentials.  *found: it has some. */
 static bool plan_profile(struct plan_walk *w, const char *profile, bool env, bool *found,
                          struct zf_err *err)
 {
@@ -213,7 +212,7 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
                             profile, source);
 }
 
-/* The profile whose credentials assume the role; NULL: credential_source was used, or *err says why not. */
+/* The profile whose credentials assume the role.  NULL: credential_source was used (*ok true), or *err is set. */
 static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok, struct zf_err *err)
 {
     const char *next = aws_conf_get(w->conf, profile, "source_profile");
@@ -249,7 +248,7 @@ static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok,
     return *ok ? next : NULL;
 }
 
-/* Follows source_profile until something has credentials. */
+/* Follows source_profile until a profile with credentials is found. */
 static bool plan_roles(struct plan_walk *w, struct zf_err *err)
 {
     const char *profile = w->conf->profile;

@@ -14,13 +14,14 @@ struct blockcache_entry {
         uint64_t owner, k;
     } key;
     struct block block;
-    struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
-    unsigned pins, waiting;               /* readers, among those that pin it */
-    pthread_cond_t moved; /* for these alone: of many that wait each has its own block */
-    bool loading, kept;   /* kept: in the table */
-    bool used;            /* somebody has waited for it, or found it */
+    struct blockcache_entry *prev,
+        *next;              /* LRU list of unpinned blocks, least recently used first */
+    unsigned pins, waiting; /* number of pins; of readers that wait for the data */
+    pthread_cond_t moved;   /* per block, so that only its own readers are woken */
+    bool loading, kept;     /* being fetched; in the table */
+    bool used;              /* a reader has asked for its data; false: prefetched only */
     bool failed;
-    struct zf_err *why; /* NULL: out of memory */
+    struct zf_err *why; /* the failure; NULL: out of memory */
 };
 
 static struct blockcache_entry *blockcache_of(struct block *b)
@@ -30,7 +31,7 @@ static struct blockcache_entry *blockcache_of(struct block *b)
 }
 
 struct blockcache {
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all members below */
     uint64_t limit, bytes, owners;
     struct blockcache_entry *table; /* uthash */
     struct blockcache_entry *list;
@@ -47,7 +48,7 @@ struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
     return c;
 }
 
-/* The lock is held, nobody pins it. */
+/* Frees an unpinned entry; under the lock. */
 static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry *e)
 {
     if (e->kept) {
@@ -84,7 +85,7 @@ static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t o
     return zf_table_find(c->table, &key, sizeof key);
 }
 
-/* The lock is held.  Pinned blocks are on their way to a reader, and stay beyond the bound. */
+/* Evicts down to the limit; under the lock.  Pinned blocks are in use and stay, even above the limit. */
 static void blockcache_shrink(struct blockcache *c)
 {
     while (c->bytes > c->limit && c->list)
@@ -161,7 +162,7 @@ uint64_t blockcache_room(struct blockcache *c)
     return room;
 }
 
-/* The lock is held: it is found no more. */
+/* Removes an entry from the table; under the lock. */
 static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
 {
     if (!e->kept)
@@ -200,7 +201,7 @@ bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
     e->waiting++;
     while (e->loading && !given_up) {
         (void)zf_thread_wait(&e->moved, &c->lock,
-                             100); /* then see whether the reader still waits */
+                             100); /* ms; then check whether the reader was interrupted */
         given_up = e->loading && zf_gate_interrupted();
     }
     e->waiting--;

@@ -22,10 +22,10 @@
  * may exceed it up to the second. */
 #define QUEUE_BUSY (32ull << 20)
 #define QUEUE_MOST (192ull << 20)
-/* How long a disk is waited for that takes nothing. */
+/* A disk that makes no progress is waited for QUEUE_TICKS times QUEUE_TICK_MS. */
 #define QUEUE_TICK_MS 50
 #define QUEUE_TICKS 20
-/* A file's mtime is when it was last used, to this many seconds. */
+/* A file's mtime is the time of its last use, precise to this many seconds. */
 #define USED_SECONDS 60
 
 struct diskcache_job {
@@ -40,11 +40,11 @@ struct diskcache_job {
 struct diskcache {
     int dir;
     uint64_t most;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all members below */
     pthread_cond_t more, less;
     struct diskcache_job *first, **last;
     uint64_t queued;
-    /* blocks that were written; how many were when one was waited for in vain, and 1 */
+    /* blocks written; `taken` + 1 at the time when a wait timed out, so that no reader waits until there is progress */
     uint64_t taken, stuck;
     bool runs, ends;
     pthread_t writer;
@@ -61,8 +61,9 @@ struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
     int n = snprintf(size, sizeof size, "%" PRIu64, a->size);
 
     sha256_init(&ctx);
-    sha256_update(&ctx, 2, (const uint8_t *)"2"); /* the rules by which objects are kept */
-    /* With their zero bytes, which no text has inside. */
+    sha256_update(&ctx, 2,
+                  (const uint8_t *)"2"); /* version of the rules by which objects are cached */
+    /* With their terminators, so that the strings are separated. */
     sha256_update(&ctx, strlen(a->url) + 1, (const uint8_t *)a->url);
     sha256_update(&ctx, strlen(a->etag) + 1, (const uint8_t *)a->etag);
     sha256_update(&ctx, strlen(a->version) + 1, (const uint8_t *)a->version);
@@ -72,7 +73,8 @@ struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
     return key;
 }
 
-/* Length and checksum, little-endian.  It finds accidents, not attacks: whoever may write here has our rights. */
+/* Length and checksum, little-endian.  The checksum detects accidents, not attacks: a user who may write here has our
+ * permissions anyway. */
 void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
                      uint8_t entry[DISKCACHE_ENTRY])
 {
@@ -146,7 +148,7 @@ static void diskcache_write_about(int object, const struct diskcache_job *j)
         (void)unlinkat(object, temp, 0);
 }
 
-/* A file of ours alone: another name of it would be somebody else's file. */
+/* Opens the file of a block.  A file with a second hard link is refused, because it may not be ours. */
 static int diskcache_open_file(int object, const struct diskcache_job *j)
 {
     struct stat st;
@@ -161,7 +163,7 @@ static int diskcache_open_file(int object, const struct diskcache_job *j)
     return fd;
 }
 
-/* The entry of a damaged block would fit the new one too, so it is taken away before the bytes change. */
+/* Clears the entry before writing, so that an old entry can never match half-written bytes of the same block. */
 static bool diskcache_write_block(int fd, const struct diskcache_job *j)
 {
     uint8_t entry[DISKCACHE_ENTRY], none[DISKCACHE_ENTRY] = {0};
@@ -182,10 +184,10 @@ static void diskcache_write_locked(struct diskcache *c, const struct diskcache_j
         bytes += j->n + DISKCACHE_UNIT - 1 - (j->n + DISKCACHE_UNIT - 1) % DISKCACHE_UNIT;
     zf_auto(fd) int there = diskcache_object(c->dir, first->key.hex, false, NULL);
     bytes += there < 0 ? DISKCACHE_OBJECT : 0;
-    /* Before it is written, so that a process killed in between leaves less than is counted. */
+    /* Counted before writing, so that a process killed in between leaves the count too high, never too low. */
     if (!diskcache_count(c->dir, bytes, c->most))
         return;
-    /* To make room it may have been removed, and then it is counted now. */
+    /* Eviction may have removed the object's directory; then it is counted again. */
     zf_auto(fd) int object = diskcache_object(c->dir, first->key.hex, true, &is_new);
     zf_auto(fd) int fd =
         object >= 0 && (there < 0 || !is_new || diskcache_count(c->dir, DISKCACHE_OBJECT, c->most))
@@ -207,7 +209,7 @@ static void diskcache_write(struct diskcache *c, const struct diskcache_job *fir
         diskcache_write_locked(c, first);
 }
 
-/* Is b of the file that a is of?  A small cache takes one block at a time. */
+/* Do both jobs write to the same file, so that they can be written together?  In a small cache each is written alone. */
 static bool diskcache_joins(const struct diskcache *c, const struct diskcache_job *a,
                             const struct diskcache_job *b)
 {
@@ -216,7 +218,7 @@ static bool diskcache_joins(const struct diskcache *c, const struct diskcache_jo
            (!c->most || c->most >= 8ull * DISKCACHE_SLOTS * DISKCACHE_BLOCK);
 }
 
-/* The first waiting job and those of the same file directly behind it: locked, counted and opened once. */
+/* Waits for a job and takes it, together with the jobs for the same file that directly follow it. */
 static struct diskcache_job *diskcache_next(struct diskcache *c)
 {
     while (!c->first && !c->ends)

@@ -24,7 +24,7 @@
 /* Age at which temporary files of killed processes are removed. */
 #define STALE_SECONDS 600
 
-/* A file of blocks, or (bare) a directory without any. */
+/* A file of blocks, or (bare) an object's directory without such files. */
 struct files_item {
     char key[65];
     bool bare;
@@ -36,7 +36,7 @@ struct files_item {
 struct files {
     zf_vec(struct files_item);
     uint64_t bytes;
-    bool bares; /* directories that a killed process left count too */
+    bool bares; /* include bare directories, which a killed process may have left */
 };
 
 int diskcache_lock(int dir)
@@ -110,7 +110,7 @@ int diskcache_object(int dir, const char *key, bool make, bool *made_out)
     return fd;
 }
 
-/* On the disk; 0 = it is not there. */
+/* Disk space of a file in bytes; 0 = it does not exist. */
 static uint64_t diskcache_files_blocks(int at, const char *name)
 {
     struct stat st;
@@ -118,7 +118,7 @@ static uint64_t diskcache_files_blocks(int at, const char *name)
     return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* Disk space of an object beside its blocks. */
+/* Disk space of an object besides its blocks. */
 static uint64_t diskcache_files_overhead(int object)
 {
     return diskcache_files_blocks(object, ".") + diskcache_files_blocks(object, "about");
@@ -184,7 +184,7 @@ static int diskcache_files_older(const void *a, const void *b)
     return zf_clock_cmp(s, t);
 }
 
-/* With its directory, if it was the last one of it; gives the bytes that are free then. */
+/* Removes a file, and the object's directory if it was the last file there.  Returns the bytes freed. */
 static uint64_t diskcache_files_remove(int all, const struct files_item *it)
 {
     char name[24];
@@ -207,7 +207,7 @@ static uint64_t diskcache_files_remove(int all, const struct files_item *it)
     return freed;
 }
 
-/* Evicts, the longest unused first, until at most `most` bytes are left; gives the bytes left. */
+/* Evicts the least recently used files until at most `most` bytes are left; *left_out is what is left. */
 static bool diskcache_files_evict(int dir, uint64_t most, uint64_t *left_out)
 {
     struct files f = {.bares = true};
@@ -232,7 +232,7 @@ static uint64_t diskcache_files_used(int dir)
     char *end;
 
     uint64_t used = strtoull(text, &end, 10);
-    /* An unreadable sum, or one without this unit (counted by another rule), is counted anew. */
+    /* UINT64_MAX makes the caller count again: the number is unreadable, or was counted by another rule (no such unit). */
     return n > 0 && text[0] >= '0' && text[0] <= '9' && strcmp(end, USED_UNIT) == 0 ? used
                                                                                     : UINT64_MAX;
 }
@@ -253,7 +253,7 @@ bool diskcache_count(int dir, uint64_t more, uint64_t most)
     if (used > UINT64_MAX - more || (most && used + more > most)) {
         const uint64_t keep = most ? most - most / 8 : UINT64_MAX;
 
-        /* An eighth more than is needed, so that it is seldom. */
+        /* Evict an eighth more than needed, so that evictions are rare. */
         if ((most && more > keep) ||
             !diskcache_files_evict(dir, most ? keep - more : UINT64_MAX, &used))
             return false;
@@ -275,7 +275,7 @@ static bool diskcache_files_is_empty(int fd)
     return empty;
 }
 
-/* Of two who make it at once one is first; the lock is on the file that stays. */
+/* Creates the mark with link(2), so that of two processes one succeeds and both lock the same file. */
 static bool diskcache_files_make(int fd)
 {
     char temp[64];
@@ -291,7 +291,7 @@ static bool diskcache_files_make(int fd)
     return ok;
 }
 
-/* A directory that is nobody's yet becomes a cache; one of something else does not. */
+/* Checks the mark of a cache; make: turns an empty directory into a cache.  Other directories are refused. */
 static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
 {
     char text[8] = "";
@@ -302,7 +302,7 @@ static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
             return zf_fail_sys(err, "make the cache");
         (void)mkdirat(fd, "o", 0700);
     }
-    /* Or another process made it one meanwhile. */
+    /* Just created by us or by another process. */
     mark = mark < 0 ? openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : mark;
     return (mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -354,7 +354,7 @@ static void diskcache_files_url(int dir, const char *key, char *out, size_t n)
     out[len] = '\0';
 }
 
-/* Those of an object beside each other, the last one used first. */
+/* Sorts by object, within an object most recently used first. */
 static int diskcache_files_by_key(const void *a, const void *b)
 {
     int by = strcmp(((const struct files_item *)a)->key, ((const struct files_item *)b)->key);

@@ -32,7 +32,7 @@ void entries_fini(struct entries *e)
     *e = (struct entries){.text = NULL};
 }
 
-/* One component, and no other than it looks like. */
+/* Is it a single path component, other than "." and ".."? */
 static bool entries_name_ok(const char *name, size_t n)
 {
     return n > 0 && !memchr(name, '\0', n) && !memchr(name, '/', n) &&
@@ -51,7 +51,7 @@ const struct entry *entries_find(const struct entries *e, const char *name)
     return entries_same(e, name, strlen(name));
 }
 
-/* NULL where there is none. */
+/* Copies *text into the arena; an empty text becomes NULL. */
 static bool entries_text(struct entries *e, const char **text, struct zf_err *err)
 {
     const char *from = *text;
@@ -60,7 +60,7 @@ static bool entries_text(struct entries *e, const char **text, struct zf_err *er
     return *text || !from || !*from;
 }
 
-/* A file and a directory of one name. */
+/* Handles a file and a directory with the same name. */
 static bool entries_both(const struct entries *e, struct entry *was, const struct entry *is,
                          struct zf_err *err)
 {
@@ -77,7 +77,7 @@ static bool entries_both(const struct entries *e, struct entry *was, const struc
                            : "");
 }
 
-/* The name is there already: is it the same thing? */
+/* Handles a name that exists already: merges equal entries, refuses contradictions. */
 static bool entries_twice(const struct entries *e, struct entry *was, const struct entry *is,
                           struct zf_err *err)
 {
@@ -144,7 +144,7 @@ bool entries_set(struct entries *e, size_t i, const struct http_object *o, struc
     return entries_text(e, &to->etag, err) && entries_text(e, &to->version, err);
 }
 
-/* A tag that does not fit counts as not said: two that differ behind the cut would be the same. */
+/* A tag that does not fit counts as unknown: truncated, two different tags could become equal. */
 static void entries_tag(char *out, size_t room, const char *text)
 {
     if (text && strlen(text) < room)

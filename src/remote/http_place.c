@@ -5,8 +5,8 @@
  * 2. without one, the list zerofs.index.json of the place (index_file.h), if there is one;
  * 3. else the names of checkpoints' files that the server answers for (unlisted.h).
  *
- * Servers that list keep names with a dot in front to themselves (nginx always, Apache and lighttpd as
- * they come): of those a checkpoint needs some, so they are asked for by name.
+ * Listings leave out names that begin with a dot (nginx always, Apache and lighttpd by default).  A checkpoint needs some
+ * of these files, so they are requested by name.
  *
  * User names, passwords and tokens never come from the command line, but from the first of
  *
@@ -14,8 +14,8 @@
  * 2. ZEROFS_HTTP_USERPWD, "user:password": Basic;
  * 3. the netrc file, $NETRC or ~/.netrc, by host: Basic.
  *
- * The variables are called after GDAL's GDAL_HTTP_BEARER and GDAL_HTTP_USERPWD (gdal.org,
- * user/configoptions), NETRC is curl's and Python's. */
+ * The variables are named after GDAL's GDAL_HTTP_BEARER and GDAL_HTTP_USERPWD (gdal.org, user/configoptions); curl and
+ * Python read NETRC, too. */
 #include <nettle/base64.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ struct http_place {
     struct place place;
     const struct zf_limits *lim;
     char *base;            /* the URL, with a '/' at its end */
-    const char *header[2]; /* Accept, of listings; and login */
-    char *login;           /* "Authorization: …"; NULL: libcurl looks into the netrc file */
+    const char *header[2]; /* Accept, for listings; login */
+    char *login;           /* "Authorization: …"; NULL: libcurl reads the netrc file */
     struct unlisted *unlisted;
 };
 
@@ -72,7 +72,7 @@ static bool http_place_get(struct http_place *h, const char *url, struct http_re
 
 /* ---- listings of the server ------------------------------------------------------------------- */
 
-/* Names with a dot that this directory may hold besides; none when it has shown one. */
+/* Names with a leading dot that this directory may also have; none if its listing already shows such names. */
 static size_t http_place_hidden(const struct entries *e, const char *out[2])
 {
     size_t n = 0;
@@ -122,7 +122,7 @@ static bool http_place_add_hidden(struct http_place *h, const char *dir, struct 
     return true;
 }
 
-/* *known_out false: it lists nothing here; the error then says why. */
+/* Reads the server's own listing of a directory.  *known_out false, with an error: the server gives no listing. */
 static bool http_place_autoindex(struct http_place *h, const char *dir, struct entries *e,
                                  bool *known_out, struct zf_err *err)
 {
@@ -137,7 +137,8 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     if (!zf_out_ok(&url, err))
         return false;
     if (!http_place_get(h, url.p, &r, err)) {
-        /* A server that lists says by 404 that there is nothing; one that does not lists nothing at all. */
+        /* From a server with listings, 404 means that the directory does not exist; otherwise it only means that there is
+         * no listing. */
         *known_out = !unlisted_missing(&r) ||
                      (err->code == ZF_E_NOENT &&
                       atomic_load_explicit(&h->place.lists_all, memory_order_relaxed));
@@ -145,7 +146,7 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     }
     zf_auto(mem) char *type = http_header(&r, "Content-Type");
     e->date = r.object.date;
-    /* Links are relative to the URL that answered, which may be elsewhere after a redirect. */
+    /* Links are relative to the final URL, which differs after a redirect. */
     const char *base = r.url && zf_name_ends(r.url, "/") ? r.url : url.p;
     if (!autoindex_read((const char *)r.body, r.n_body, type, base, h->lim, e, err)) {
         *known_out = err->code != ZF_E_UNSUPPORTED;
@@ -186,7 +187,7 @@ static bool http_place_list(struct place *p, const char *dir, struct entries *ou
     if (known)
         return false;
     zf_err_clear(err);
-    /* The links of a page that is no listing go. */
+    /* Drop links found in a page that is not a listing. */
     return entries_again(out, err) && http_place_unlisted(h, dir, out, err);
 }
 
@@ -206,7 +207,7 @@ static const struct place_ops http_place_ops = {
     .fini = http_place_fini,
 };
 
-/* A pipe could be read for the first request only. */
+/* Refuses a netrc file that is a pipe: libcurl reads the file for every request. */
 static bool http_place_netrc(struct zf_err *err)
 {
     const char *named = settings_env("NETRC");

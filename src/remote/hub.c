@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hf://OWNER/NAME[@REVISION][/DIR], hf://datasets/… and hf://spaces/…: a repository of the Hugging Face
- * hub, as huggingface_hub's HfFileSystem writes addresses.
+ * hub, in the URL format of huggingface_hub's HfFileSystem.
  *
- * The revision (main) is turned into its commit when the place is opened; from then on nothing but
- * that commit is asked for, so that a push meanwhile changes nothing.  Files come from `resolve`,
- * which redirects large ones to the store behind it; the token goes to the hub alone.
+ * The revision (main) is resolved to a commit when the place is opened; all later requests are for that commit, so a push
+ * in the meantime changes nothing.  Files come from the `resolve` URLs, which redirect large files to a storage server; the
+ * token is only sent to the hub.
  *
  * HF_ENDPOINT, HF_TOKEN (or HUGGING_FACE_HUB_TOKEN), HF_TOKEN_PATH, HF_HOME, XDG_CACHE_HOME,
- * HF_HUB_DISABLE_IMPLICIT_TOKEN and HF_HUB_OFFLINE mean what they mean to huggingface_hub 0.36,
- * constants.py and utils/_auth.py. */
+ * HF_HUB_DISABLE_IMPLICIT_TOKEN and HF_HUB_OFFLINE have the same meaning as in huggingface_hub 0.36, constants.py and
+ * utils/_auth.py. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,10 @@
 #include "settings.h"
 #include "url.h"
 
-enum { HUB_PAGE = 64 << 20, HUB_TOKEN = 64 << 10 }; /* bytes of an answer, and of a token's file */
+enum {
+    HUB_PAGE = 64 << 20,
+    HUB_TOKEN = 64 << 10
+}; /* limits of a response and of a token file, bytes */
 
 struct hub {
     struct place place;
@@ -31,7 +34,7 @@ struct hub {
     char *revision; /* as asked for */
     char *dir;      /* "" or "dir/" */
     char commit[41];
-    char *login; /* "Authorization: Bearer …"; NULL: nobody in particular */
+    char *login; /* "Authorization: Bearer …"; NULL: anonymous */
 };
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -63,7 +66,7 @@ static char *hub_token_path(void)
     return n < 0 ? NULL : out;
 }
 
-/* Takes line ends out and blanks off both ends, as _clean_token. */
+/* Removes line ends, and blanks at both ends, as _clean_token does. */
 static void hub_token_clean(char *t)
 {
     size_t n = 0;
@@ -76,7 +79,7 @@ static void hub_token_clean(char *t)
     t[n] = '\0';
 }
 
-/* One that cannot be read is none, as for huggingface_hub; a part of one may hold a part of a token. */
+/* Reads the token file.  Like huggingface_hub, treats an unreadable file as missing; a partly read one is wiped. */
 static bool hub_token_file(const char *path, struct zf_out *out, struct zf_err *err)
 {
     if (settings_file(path, HUB_TOKEN, out, err))
@@ -115,8 +118,8 @@ static bool hub_login(struct hub *h, struct zf_err *err)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* How much of `p`, behind an '@', is the revision: up to a '/', but refs/pr/1 and refs/convert/parquet
- * are whole.  Source: huggingface_hub 0.36, hf_file_system.py, SPECIAL_REFS_REVISION_REGEX. */
+/* Length of the revision at `p`, after an '@': up to a '/', except in refs/pr/1 and refs/convert/parquet.  Source:
+ * huggingface_hub 0.36, hf_file_system.py, SPECIAL_REFS_REVISION_REGEX. */
 static size_t hub_revision_len(const char *p)
 {
     size_t n = strcspn(p, "/");
@@ -186,7 +189,7 @@ static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* All bytes of a revision, its slashes too. */
+/* Adds a revision, percent-encoded, including its slashes. */
 static void hub_quote_revision(struct zf_out *o, const char *revision)
 {
     for (const char *p = revision; *p;) {
@@ -248,7 +251,7 @@ static bool hub_get(struct hub *h, const char *url, struct http_reply *r, struct
     return http_do(h->place.http, &ask, r, err) || hub_refused(h, r, err);
 }
 
-/* The front of the repository's URLs: "https://hub/api/models/OWNER/NAME" and `what`. */
+/* Adds the repository's API URL, "https://hub/api/models/OWNER/NAME", and `what`. */
 static void hub_api(const struct hub *h, const char *what, struct zf_out *url)
 {
     const char *const part[] = {h->endpoint, "/api/", h->kind, "/", h->repo, what};
@@ -257,7 +260,7 @@ static void hub_api(const struct hub *h, const char *what, struct zf_out *url)
         zf_out_str(url, part[i]);
 }
 
-/* Asks which commit the revision is now. */
+/* Resolves the revision to its current commit. */
 static bool hub_pin(struct hub *h, struct zf_err *err)
 {
     zf_auto(out) struct zf_out url = {.p = NULL};
@@ -288,7 +291,7 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
     return zf_out_ok(&o, err);
 }
 
-/* The first page of the listing of `full`. */
+/* Adds the URL of the first page of the listing of `full`. */
 static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *url)
 {
     hub_api(h, "/tree/", url);
@@ -298,7 +301,7 @@ static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *u
     return !url->bad;
 }
 
-/* The page behind this one: *more_out false, there is none.  The token may go to no other server. */
+/* The URL of the next page; *more_out false: this was the last.  Refuses another server, which would get the token. */
 static bool hub_turn(const struct hub *h, const struct http_reply *r, struct zf_out *url,
                      bool *more_out, struct zf_err *err)
 {
@@ -372,7 +375,7 @@ static const struct place_ops hub_ops = {
     .fini = hub_fini,
 };
 
-/* From here on the place is called by its commit. */
+/* Renames the place so that its URL contains the commit. */
 static bool hub_rename(struct hub *h, struct zf_err *err)
 {
     char *shown = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of a server that lists nothing, made of the names that exist: names.def has those that are
- * asked for; files that are there name others.  That is no listing: a file that no other names is not
- * found.  Whether a save is complete is decided by its own metadata, as for every save. */
+/* Finds the files in a directory of a server without listings.  The names in names.def are requested; files that exist name
+ * others.  This is not a complete listing: a file with another name that no file refers to is not found.  Whether a save is
+ * complete is decided by its own metadata, as for every save. */
 #include "unlisted.h"
 
 #include <ctype.h>
@@ -17,17 +17,17 @@
 #include <zf/codec/json.h>
 
 enum {
-    NAMES_ROUND = 4096,   /* named files asked for at a time */
-    NAMES_BATCH = 32,     /* numbers asked for at a time; none of them there ends a series */
-    NAMES_MOST = 100000,  /* of one number */
-    NAMES_POINTER = 4096, /* bytes of a pointer file */
-    NAMES_STRING = 4096,  /* of a name in a pickle */
+    NAMES_ROUND = 4096,   /* named files requested at a time */
+    NAMES_BATCH = 32,     /* numbers requested at a time; a batch without a file ends a series */
+    NAMES_MOST = 100000,  /* limit of a number */
+    NAMES_POINTER = 4096, /* limit of a pointer file, bytes */
+    NAMES_STRING = 4096,  /* limit of a name in a pickle, bytes */
 };
 static const uint64_t names_document = 256u << 20;
 
 struct names_row {
     enum { NAME, POINTER, LIST, PICKLE, SERIES, LISTED } kind;
-    const char *path, *text, *what; /* as names.def describes each kind */
+    const char *path, *text, *what; /* their meaning by kind is in names.def */
 };
 static const struct names_row names_rows[] = {
 #define NAME(path) {NAME, path, NULL, NULL},
@@ -45,7 +45,7 @@ struct names {
     void *ctx;
     const struct zf_limits *lim;
     pthread_mutex_t lock; /* guards what follows */
-    bool asked, all; /* was the server tried, and did it claim to have a name that no server has? */
+    bool asked, all;      /* the server was tested; it answers for every name (names_try) */
     zf_vec(char *) known; /* directories that pointer files named */
 };
 
@@ -74,15 +74,15 @@ void names_free(struct names *n)
     free(n);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* One question about the directory `dir`, whose answers go to `out`. */
+/* The search in the directory `dir`; files that exist are added to `out`. */
 struct names_ask {
     struct names *n;
     const char *dir;
     struct entries *out;
-    zf_vec(char *) path; /* below dir; still to be asked for */
-    size_t hits;         /* of the last round */
+    zf_vec(char *) path; /* below dir; still to be requested */
+    size_t hits;         /* files found in the last round */
 };
 
 static void names_drop(struct names_ask *a)
@@ -107,7 +107,7 @@ static bool names_want(struct names_ask *a, const char *path, struct zf_err *err
     return *slot || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-/* The file, or the directory that it is in. */
+/* Adds a found file, or the first directory in its path. */
 static bool names_add(struct names_ask *a, const char *path, const struct names_found *f,
                       struct zf_err *err)
 {
@@ -119,7 +119,7 @@ static bool names_add(struct names_ask *a, const char *path, const struct names_
     return entries_add(a->out, &e, slash ? (size_t)(slash - path) : strlen(path), err);
 }
 
-/* Asks for all wanted names, and adds those that are there. */
+/* Requests all queued names, and adds those that exist. */
 static bool names_round(struct names_ask *a, struct zf_err *err)
 {
     size_t n = a->path.n;
@@ -168,7 +168,7 @@ static char *names_get(const struct names_ask *a, const char *path, uint64_t mos
 
 /* ---- series ---------------------------------------------------------------------------------- */
 
-/* The pattern with its numbers: "rank@2" and 5 are "rank05". */
+/* Puts numbers into a pattern: "rank@2" and 5 give "rank05". */
 static void names_expand(const char *pattern, const unsigned *v, char out[256])
 {
     size_t at = 0;
@@ -181,7 +181,7 @@ static void names_expand(const char *pattern, const unsigned *v, char out[256])
     out[at] = '\0';
 }
 
-/* All that have the numbers v[1] and v[2]; *any_out: is there one? */
+/* Requests all files of a series with the numbers v[1] and v[2]; *any_out: one exists. */
 static bool names_row(struct names_ask *a, const char *pattern, unsigned v[3], bool *any_out,
                       struct zf_err *err)
 {
@@ -249,7 +249,7 @@ static bool names_pointer(struct names_ask *a, const char *path, const char *pat
     bool number = strlen(pattern) > 1;
 
     if (!text)
-        return err->code == ZF_E_LIMIT; /* whatever it is, it names no directory */
+        return err->code == ZF_E_LIMIT; /* too long for a pointer file: ignored */
     while (n && isspace((unsigned char)text[n - 1]))
         text[--n] = '\0';
     char *word = text + strspn(text, " \t\r\n");
@@ -274,7 +274,7 @@ static bool names_index(struct names_ask *a, const char *path, const char *key, 
     json_t *file;
 
     if (!doc) {
-        /* The damage is reported where the file is read. */
+        /* A malformed file is reported when the save is read. */
         return text && err->code == ZF_E_FORMAT;
     }
     json_object_foreach(json_object_get(doc, key), tensor, file)
@@ -287,8 +287,7 @@ static bool names_index(struct names_ask *a, const char *path, const char *key, 
     return true;
 }
 
-/* The string of a pickle that begins at p[0], where its opcode is: SHORT_BINUNICODE or BINUNICODE.
- * Source: CPython Lib/pickle.py. */
+/* Finds the string of a pickle whose opcode is p[0]: SHORT_BINUNICODE or BINUNICODE.  Source: CPython Lib/pickle.py. */
 static bool names_string(const uint8_t *p, size_t n, const char **text, size_t *len)
 {
     size_t head = p[0] == 0x8c ? 2 : 5;
@@ -302,7 +301,7 @@ static bool names_string(const uint8_t *p, size_t n, const char **text, size_t *
     return *len > 8 && *len < NAMES_STRING && *len <= n - head;
 }
 
-/* Each text that looks like a file name is requested: a text of another meaning costs one request. */
+/* Queues each string of a pickle that looks like a file name; a wrong guess costs one request. */
 static bool names_pickle(struct names_ask *a, const char *path, struct zf_err *err)
 {
     uint64_t n;
@@ -326,8 +325,8 @@ static bool names_pickle(struct names_ask *a, const char *path, struct zf_err *e
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* Does the server have a name that nobody gives to a file?  Then it has every other too, and its
- * answers are worth nothing. */
+/* Tests the server with a name that no file has.  A server that answers for it answers for every name, so names cannot be
+ * probed. */
 static bool names_try(struct names *n, struct zf_err *err)
 {
     static const char *const nobody[] = {"zerofs-asks-whether-a-missing-file-is-missing"};
@@ -350,7 +349,7 @@ static bool names_try(struct names *n, struct zf_err *err)
                            "Write a list and serve it with the files: zerofs index DIR");
 }
 
-/* Directories that pointer files named, as far as they lie in a->dir. */
+/* Adds the directories in a->dir that pointer files named. */
 static bool names_known(struct names_ask *a, struct zf_err *err)
 {
     size_t n = strlen(a->dir);
@@ -369,7 +368,7 @@ static bool names_known(struct names_ask *a, struct zf_err *err)
     return ok;
 }
 
-/* Is there an entry by the first component of the path?  *err is set where memory ran out. */
+/* *yes: there is an entry with the first component of the path as its name.  Errors: ZF_E_NOMEM. */
 static bool names_begins(struct names_ask *a, const char *path, bool *yes, struct zf_err *err)
 {
     zf_auto(mem) char *head = strndup(path, strcspn(path, "/"));
@@ -378,7 +377,7 @@ static bool names_begins(struct names_ask *a, const char *path, bool *yes, struc
     return head || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-/* A file that is there and has the text in it is a kind of save that only a listing shows whole. */
+/* Refuses kinds of saves that cannot be found without a listing: the file exists and contains the text. */
 static bool names_unlisted(struct names_ask *a, const struct names_row *r, struct zf_err *err)
 {
     bool there, asks = r->text[0];
@@ -446,7 +445,7 @@ static bool names_look(struct names_ask *a, struct zf_err *err)
            names_follow_all(a, SERIES, SERIES, err) && names_known(a, err);
 }
 
-/* Not one of a series, and none of names.def that others stand beside. */
+/* Is the file a whole model by its name: not one of a series, and not one that belongs to other files? */
 static bool names_alone(const char *file)
 {
     bool whole = strcmp(file, "model.safetensors") == 0 || strcmp(file, "pytorch_model.bin") == 0;

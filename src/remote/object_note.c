@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identity of an object in a cached model (zf/source/facts.h); a later mount opens the same object or none:
+/* Identity of an object in a cached model (zf/source/facts.h), by which a later mount opens exactly this object:
  *
  *   16 bytes: a hash of its URL, without query; size; seconds of Last-Modified; ETag; version
  *
@@ -13,7 +13,7 @@
 
 #include "url.h"
 
-/* Not the key of zf_hash, which is another one in each process. */
+/* Fixed keys, since the key of zf_hash differs in each process. */
 static const struct zf_hash_key object_note_key[2] = {{{0x7a65726f66732d6eu, 0x6f7465642d75726cu}},
                                                       {{0x7a65726f66732d6fu, 0x626a6563742d7572u}}};
 
@@ -26,9 +26,9 @@ static bool object_note_place(const struct object *o, uint64_t out[2], struct zf
     return url || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-/* ---- to be kept ------------------------------------------------------------------------------ */
+/* ---- writing a note -------------------------------------------------------------------------- */
 
-/* Would a listing or a HEAD show that it was replaced? */
+/* Would a listing or a HEAD show if the object was replaced? */
 static bool object_note_has_identity(const struct object *o, const struct http_object *is,
                                      struct zf_err *err)
 {
@@ -68,7 +68,7 @@ bool object_note_put(struct zf_source *src, struct zf_out *out, struct zf_err *e
     return zf_out_ok(out, err);
 }
 
-/* ---- kept ------------------------------------------------------------------------------------ */
+/* ---- reading a note -------------------------------------------------------------------------- */
 
 struct object_note {
     uint64_t place[2];
@@ -96,7 +96,7 @@ static bool object_note_get(struct zf_bytes in, struct object_note *n, struct zf
     const uint64_t seconds = zf_bytes_var(&in);
     n->was.mtime.tv_sec = (time_t)seconds;
     n->was.date = seconds ? (time_t)seconds + HTTP_OLD_SECONDS
-                          : 0; /* the least at which it can have been noted */
+                          : 0; /* the earliest time at which the note can have been written */
     object_note_text(&in, n->was.etag, sizeof n->was.etag);
     object_note_text(&in, n->was.version, sizeof n->was.version);
     return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN &&

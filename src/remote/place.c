@@ -61,12 +61,12 @@ bool place_may_ask(size_t n, uint64_t most, struct zf_err *err)
                    n, (unsigned long long)most);
 }
 
-/* The entries of a directory whose sizes are asked for. */
+/* The entries of a directory whose sizes are requested. */
 struct place_sizes {
     struct place *p;
     const char *dir;
     struct entries *all;
-    pthread_mutex_t lock; /* of all */
+    pthread_mutex_t lock; /* guards *all */
 };
 
 static bool place_size_due(void *ctx, size_t i)
@@ -74,7 +74,7 @@ static bool place_size_due(void *ctx, size_t i)
     return ((const struct place_sizes *)ctx)->all->at[i].asked;
 }
 
-/* A refused file exists but cannot be read; opening it reports that. */
+/* Sends a HEAD for entry i.  A file whose HEAD is refused exists but cannot be read; opening it reports the reason. */
 static bool place_size(void *ctx, size_t i, struct zf_err *err)
 {
     struct place_sizes *a = ctx;

@@ -14,7 +14,7 @@
 #include "object.h"
 #include "url.h"
 
-/* Every scheme that any build knows: so that one which was left out is not taken for a mistake. */
+/* The schemes of all builds, so that a scheme left out of this build is reported as such and not as unknown. */
 static const char *const remote_scheme[] = {"http", "https", "s3", "r2",
                                             "weka", "gs",    "hf", "file"};
 
@@ -31,7 +31,7 @@ bool zf_remote_knows(const char *where, bool *address_out)
     return false;
 }
 
-/* file:///a%20b, of this machine alone. */
+/* Opens file:///a%20b, a path of this machine. */
 static struct zf_store *remote_open_file(const char *address, const struct zf_limits *lim,
                                          struct zf_err *err)
 {
@@ -50,7 +50,7 @@ static struct zf_store *remote_open_file(const char *address, const struct zf_li
 
 struct zf_remote {
     struct zf_remote_opts opts;
-    pthread_mutex_t lock; /* of the members below, made at the first address */
+    pthread_mutex_t lock; /* guards the members below, which are created with the first URL */
     struct http *http;
     struct blockcache *cache;
     struct diskcache *disk;
@@ -58,7 +58,7 @@ struct zf_remote {
 
 #define REMOTE_CACHE (256ull << 20)
 
-/* A copy in its place. */
+/* Replaces *text by a copy. */
 static bool remote_keep(const char **text)
 {
     const char *was = *text;
@@ -99,7 +99,7 @@ void zf_remote_free(struct zf_remote *r)
     free(r);
 }
 
-/* The client, with the first address. */
+/* Creates client and caches with the first URL. */
 static bool remote_begin(struct zf_remote *r, struct zf_err *err)
 {
     uint64_t bytes = r->opts.cache_mem ? r->opts.cache_mem : REMOTE_CACHE;
@@ -147,14 +147,14 @@ static struct zf_store *remote_open_dir(struct zf_remote *r, const char *address
     const struct zf_entry *e;
     size_t n = 0;
 
-    /* Where nothing can be listed, names may be asked for. */
+    /* Without listings, files may still be requested by name. */
     if (st && !zf_store_list(st, "", &e, &n, err) && err->code != ZF_E_UNSUPPORTED)
         zf_store_unref(&st);
     return st;
 }
 
-/* Most addresses without a slash at their end are directories; one with the name of a file of weights
- * is tried as a file first. */
+/* Does the name look like a file?  Most URLs are directories, even without a trailing slash; one with such a name is tried
+ * as a file first. */
 static bool remote_is_file_name(const char *name)
 {
     static const char *const suffix[] = {".safetensors", ".pt",   ".pth", ".bin",
@@ -170,14 +170,14 @@ static bool remote_is_file_name(const char *name)
     return false;
 }
 
-/* The directory of the file; NULL also when there is no such file. */
+/* Opens the directory of a single file.  NULL also if the file does not exist. */
 static struct zf_store *remote_open_one(struct zf_remote *r, const char *address, const char *slash,
                                         const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(mem) char *dir = strndup(address, (size_t)(slash - address));
     zf_auto(out) struct zf_out name = {.p = NULL};
 
-    /* Only URLs of the web are percent-encoded. */
+    /* Only http and https URLs are percent-encoded. */
     if (!url_is_web(address) || !url_decode(&name, slash + 1, strlen(slash + 1), false)) {
         zf_out_cut(&name, 0);
         zf_out_str(&name, slash + 1);
@@ -211,7 +211,7 @@ static struct zf_store *remote_open_url(struct zf_remote *r, const char *address
     return st;
 }
 
-/* Whoever lists processes sees the address, and so does /proc/mounts. */
+/* Refuses credentials and queries in the URL: it is visible in the process list and in /proc/mounts. */
 static bool remote_check(const char *address, struct zf_err *err)
 {
     struct url u;

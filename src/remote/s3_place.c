@@ -22,12 +22,13 @@
 /* Properties of a scheme; NULL = none. */
 struct s3_kind {
     const char *scheme, *store; /* "s3", "S3" for sentences */
-    /* names a profile, which counts more than keys in the environment */
+    /* environment variable with a profile, which takes precedence over keys in the environment */
     const char *profile_variable;
-    const char *endpoint_variable; /* must name the endpoint */
-    const char *endpoint;          /* a fixed one */
-    const char *region;            /* a fixed one */
-    bool google;                   /* credentials are Google's */
+    const char *
+        endpoint_variable; /* environment variable with the endpoint; required unless `endpoint` is set */
+    const char *endpoint; /* default endpoint */
+    const char *region;   /* fixed region */
+    bool google;          /* uses Google's credentials */
 };
 
 struct s3_place {
@@ -35,12 +36,12 @@ struct s3_place {
     struct auth *auth;
     char *bucket, *prefix; /* prefix: no slash at either end; "" */
     char *endpoint;        /* NULL: Amazon's */
-    char *pays;            /* the header that says who pays; NULL: the owner */
-    bool aws;              /* auth is of aws_auth_new */
+    char *pays;            /* header for requester-pays buckets; NULL: none */
+    bool aws;              /* auth is from aws_auth_new */
     bool path_style;
     const struct zf_limits *lim;
-    struct unlisted *unlisted; /* for clients that may read and not list */
-    atomic_bool settled;       /* the bucket has answered: its region is right */
+    struct unlisted *unlisted; /* for clients that may read but not list */
+    atomic_bool settled;       /* the region is known to be right */
 };
 
 static struct s3_place *s3_of(struct place *p)
@@ -61,7 +62,7 @@ static void s3_fini(struct place *p)
     place_free(p);
 }
 
-/* The bucket's URL, '/' at its end.  Amazon's ends in the region's name, which may be learnt later. */
+/* Adds the bucket's URL, ending in '/'.  Amazon's contains the region, which a reply may correct later. */
 static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
 {
     char region[40] = "auto", amazon[100];
@@ -90,13 +91,13 @@ static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
     }
 }
 
-/* "prefix/path" without a slash at its end; "" for the bucket. */
+/* Adds the key "prefix/path", without a trailing slash; "" for the bucket. */
 static void s3_key(const struct s3_place *s, const char *path, struct zf_out *key)
 {
     zf_out_fmt(key, "%s%s%s", s->prefix, s->prefix[0] && path[0] ? "/" : "", path);
 }
 
-/* Does the reply name another region, so that the same question may be answered there? */
+/* Does the reply name another region, so that the request should be repeated there?  Notes the region. */
 static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
 {
     bool moved = r->status == 301 || r->status == 307 || r->status == 400 || r->status == 403;
@@ -104,8 +105,8 @@ static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
     return moved && s->aws && aws_auth_learn(s->auth, r);
 }
 
-/* Before the first object of a bucket that was not listed: any answer to HEAD says its region.
- * Any other answer is ignored: an account without the right to list may still read. */
+/* Finds out the region of a bucket that was not listed, before its first object is read: every reply to a HEAD names it.
+ * Errors are ignored, since a client that may not list may still read. */
 static void s3_learn_region(struct s3_place *s)
 {
     zf_auto(out) struct zf_out url = {0};
@@ -144,7 +145,7 @@ static bool s3_at(struct place *p, const char *path, struct place_at *out, struc
     return true;
 }
 
-/* The query of a page: its names in their order, which is the one that is signed. */
+/* Adds the query of a page, sorted by name as the signature requires. */
 static void s3_query(const struct s3_list *l, struct zf_out *url)
 {
     const char *token = zf_out_text(&l->token);
@@ -159,13 +160,14 @@ static void s3_query(const struct s3_list *l, struct zf_out *url)
     url_encode(url, l->prefix, strlen(l->prefix), false);
 }
 
-/* Without the right to list, known names can still be read. */
+/* Sets the error of a failed listing; ZF_E_UNSUPPORTED: listing is denied, but known names may still be read.  Always
+ * returns false. */
 static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf_err *err)
 {
     if (!r->status)
         return false;
     (void)s->auth->ops->explain(s->auth, r, true, err);
-    if (err->code == ZF_E_UNSUPPORTED) /* it knows who asks: the region is right */
+    if (err->code == ZF_E_UNSUPPORTED) /* the signature was accepted, so the region is right */
         atomic_store_explicit(&s->settled, true, memory_order_relaxed);
     return false;
 }
@@ -209,7 +211,7 @@ static bool s3_pages(struct s3_place *s, const char *prefix, struct entries *out
                    s->bucket, prefix);
 }
 
-/* Where listing is denied, known names are asked for; if none exists, the error of listing, *err, stands. */
+/* Requests known names where listing is denied.  If none exists, *err keeps the error of the listing. */
 static bool s3_unlisted(struct s3_place *s, const char *dir, struct entries *out,
                         struct zf_err *err)
 {
@@ -255,7 +257,7 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
     size_t n = (size_t)(end - bucket), n_prefix = strlen(prefix);
     while (n_prefix && prefix[n_prefix - 1] == '/')
         n_prefix--;
-    /* S3 has buckets of 3 to 63 of these; older ones of up to 255, with capitals and '_'. */
+    /* S3 bucket names have 3 to 63 characters; old ones up to 255, with capitals and '_'. */
     if (!n || n > 255 ||
         strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n ||
         bucket[0] == '.') {
@@ -277,7 +279,7 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
     return true;
 }
 
-/* May the bucket be a part of a host's name?  With dots in it no certificate fits. */
+/* Can the bucket's name be part of a host name?  Not with dots over https: no wildcard certificate would match. */
 static bool s3_is_label(const char *bucket, bool https)
 {
     size_t n = strlen(bucket);
@@ -287,7 +289,7 @@ static bool s3_is_label(const char *bucket, bool https)
            !strstr(bucket, "..") && !(https && strchr(bucket, '.'));
 }
 
-/* The endpoint: the scheme's own, or that of AWS' settings. */
+/* Sets the endpoint (the scheme's, or from AWS's settings) and the addressing style. */
 static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struct aws_conf *c,
                         struct zf_err *err)
 {
@@ -333,7 +335,7 @@ static bool s3_pays(struct s3_place *s, bool google, struct zf_err *err)
     return true;
 }
 
-/* Google's credentials: HMAC keys sign as Amazon's do, all else is a bearer token. */
+/* Uses Google's credentials: HMAC keys sign as AWS keys do; all others give a bearer token. */
 static bool s3_open_google(struct s3_place *s, const struct s3_kind *k, const struct place_new *n,
                            struct zf_err *err)
 {
@@ -388,7 +390,7 @@ static bool s3_open(struct s3_place *s, const struct s3_kind *k, const struct pl
            (k->google ? s3_open_google(s, k, n, err) : s3_open_aws(s, k, n, err));
 }
 
-/* NULL: ZF_E_USAGE address or settings that make no sense; those of aws_auth_new. */
+/* Errors: ZF_E_USAGE invalid URL or settings; those of aws_auth_new. */
 static struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n,
                                   struct zf_err *err)
 {
@@ -431,7 +433,7 @@ struct place *place_open_weka(const struct place_new *n, struct zf_err *err)
                         n, err);
 }
 
-/* Google's XML API answers as S3 does.  Google's own libraries read STORAGE_EMULATOR_HOST, too. */
+/* Google's XML API is compatible with S3.  STORAGE_EMULATOR_HOST is also read by Google's own libraries. */
 struct place *place_open_gs(const struct place_new *n, struct zf_err *err)
 {
     return s3_place_new(&(struct s3_kind){.scheme = "gs",

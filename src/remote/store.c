@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store over a place.  Keeps, by path, properties of a listed file that directory entries cannot hold (its ETag, say), until the
- * file is opened. */
+/* The store of a place.  It keeps the properties of listed files that a zf_entry cannot hold, such as the ETag, by path
+ * until the file is opened. */
 #include "object.h"
 
 #include <pthread.h>
@@ -14,19 +14,19 @@
 #include <zf/base/thread.h>
 #include <zf/source/store_kind.h>
 
-/* As a listing said. */
+/* Properties of a file in a listing. */
 struct store_listed {
     UT_hash_handle hh; /* key: the path */
     uint64_t size;
     struct timespec mtime;
     time_t date;
-    bool asked;           /* … not the listing, but the file itself */
-    char *etag, *version; /* malloc'ed; NULL = not said */
+    bool asked;           /* they are not from the listing but from a HEAD of the file */
+    char *etag, *version; /* malloc'ed; NULL = unknown */
 };
 
 struct store {
     struct object_shared *shared;
-    pthread_mutex_t lock;        /* of the table */
+    pthread_mutex_t lock;        /* guards `listed` */
     struct store_listed *listed; /* uthash */
     struct zf_store *local;      /* -o local_cache=; NULL = none */
     uint64_t most_asked;         /* limit head_requests */
@@ -58,7 +58,7 @@ static bool store_remember(struct store *s, const char *path, const struct http_
     return l != NULL;
 }
 
-/* *asked_out, if it is not NULL: the file itself said so. */
+/* Finds the properties of a listed file.  *asked_out (may be NULL): they are from a HEAD of the file. */
 static bool store_recall(struct store *s, const char *path, struct http_object *out,
                          bool *asked_out)
 {
@@ -81,7 +81,7 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-/* Properties that the listing lacks are requested before the entry is used. */
+/* Adds entry i to the listing l, and remembers the file's properties. */
 static bool store_add(struct store *s, const char *dir, const struct entries *all, size_t i,
                       struct zf_listing *l, struct zf_err *err)
 {
@@ -92,7 +92,7 @@ static bool store_add(struct store *s, const char *dir, const struct entries *al
                              .what = e->dir ? "a directory" : "a file",
                              .kind = e->dir ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
 
-    /* A name of a directory that is looked at again says nothing new of its file. */
+    /* In a listing that is only compared by name, a file without a size has no new properties. */
     bool named = e->asked && l->names_do;
     if (!path || (!e->dir && !named && !store_remember(s, path, &o, e->asked, err)))
         return false;
@@ -100,7 +100,7 @@ static bool store_add(struct store *s, const char *dir, const struct entries *al
     if (!e->dir && !named) {
         entry.id = object_identity_of(s->shared, path, &o);
         entry.exact = http_object_exact(&o);
-        entry.fresh = e->gone; /* opened at once, which says why it cannot be */
+        entry.fresh = e->gone; /* opened without delay, to report the reason of the failure */
         entry.id.size = e->gone ? UINT64_MAX : entry.id.size;
     }
     return zf_listing_add(l, &entry, err);
@@ -115,10 +115,10 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
     bool ok = entries_init(&all, &lim, err) && p->ops->list(p, dir, &all, err);
 
     if (!ok) {
-        err->path[0] = '\0'; /* the store names it as the user does */
+        err->path[0] = '\0'; /* the store adds the name that the user knows */
     } else {
         ok = place_complete(p, dir, &all, l->names_do, s->most_asked,
-                            err); /* names the file in it */
+                            err); /* its error names the file */
     }
     if (!l->again)
         object_first_seen(s->shared);
@@ -131,9 +131,9 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* -o local_cache=DIR, as OLMo means it: a file that lies in DIR too, under the same path and with the same
- * size, is read from there.  Source: OLMo olmo/util.py, resource_path (0.6.0), which looks for the name
- * alone; the size is our own condition.  NULL: there is none, or it cannot be opened. */
+/* -o local_cache=DIR, as in OLMo: a file that DIR has at the same path with the same size is read from there.  Source:
+ * OLMo olmo/util.py, resource_path (0.6.0), which checks only the name; the size is our addition.  NULL: there is no such
+ * file, or it cannot be opened. */
 static struct zf_source *store_open_local(const struct store *s, const char *path, uint64_t size)
 {
     const struct zf_entry *e = s->local ? zf_store_find(s->local, path) : NULL;
@@ -160,15 +160,15 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
         object_first_seen(s->shared);
         return local;
     }
-    /* Properties from the file's own HEAD are none of a listing. */
+    /* Properties from a HEAD of the file do not count as a listing. */
     struct zf_source *src = object_open(s->shared, path, name, listed ? &o : NULL, known != NULL,
                                         listed && !asked && http_object_exact(&o), err);
-    /* Opening told the size where the listing did not. */
+    /* Without a size in the listing, it is known only now. */
     local = src ? store_open_local(s, path, src->size) : NULL;
     if (local)
         zf_source_unref(&src);
     if (local || !src)
-        object_first_seen(s->shared); /* that it is not there is something as well */
+        object_first_seen(s->shared); /* a missing file is an observation of the place, too */
     return local ? local : src;
 }
 
@@ -216,7 +216,7 @@ static void store_hosts(void *self, zf_host_stats_fn *fn, void *ctx)
     http_hosts(s->shared->place->http, fn, ctx);
 }
 
-/* ---- from one mount to the next ----------------------------------------------------------------- */
+/* ---- cached models ------------------------------------------------------------------------------ */
 
 static bool store_note(void *self, struct zf_source *file, struct zf_out *out, struct zf_err *err)
 {
@@ -275,7 +275,7 @@ static const struct zf_store_ops store_ops = {
     .ahead = 64,
 };
 
-/* Takes the place. */
+/* Makes the store of a place, which it owns, even on failure. */
 static struct store *store_make(struct place *p, const struct store_ways *w,
                                 const struct zf_limits *lim, struct zf_err *err)
 {

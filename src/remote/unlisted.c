@@ -11,19 +11,19 @@
 #include "index_file.h"
 
 enum { UNLISTED_INDEX = 256 << 20 }; /* bytes of a list */
-/* After this many files asked for one by one, the user is told of `zerofs index`. */
+/* After this many files were requested one by one, `zerofs index` is recommended to the user. */
 #define UNLISTED_MANY 200
 
 struct unlisted {
     struct place *place;
     const struct zf_limits *lim;
     struct names *names;
-    pthread_mutex_t count_lock; /* of `told`, `found` and `asked` */
-    pthread_mutex_t lock;       /* of the members below; held while the list is fetched */
-    bool sought, has;           /* was the list asked for, and was it there? */
-    bool told;                  /* that a list would be shorter */
-    bool found;     /* one of the files is there; if none is, the refusal names `zerofs index` */
-    uint64_t asked; /* files so far */
+    pthread_mutex_t count_lock; /* guards `told`, `found` and `asked` */
+    pthread_mutex_t lock; /* guards `sought`, `has` and `index`; held while the list is fetched */
+    bool sought, has;     /* the list was requested; it exists */
+    bool told;            /* `zerofs index` was recommended */
+    bool found; /* a file was found; without any, the error message already names `zerofs index` */
+    uint64_t asked; /* number of files requested */
     struct index_file index;
 };
 
@@ -34,7 +34,7 @@ bool unlisted_missing(const struct http_reply *r)
     return r->status == 404 || r->status == 410 || r->status == 403 || r->status == 405;
 }
 
-/* Files that are asked for. */
+/* The files that unlisted_have requests. */
 struct unlisted_asked {
     struct unlisted *u;
     const char *const *path;
@@ -90,7 +90,7 @@ bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct
     return unlisted_count(u, n, err) && http_each(u->place->http, &heads, n, &bad, err);
 }
 
-/* A whole file, terminated. */
+/* Fetches a whole file into r->body. */
 static bool unlisted_get(struct unlisted *u, const char *path, uint64_t max_bytes,
                          struct http_reply *r, struct zf_err *err)
 {
@@ -126,7 +126,7 @@ static const struct names_ops unlisted_names = {.have = unlisted_op_have, .get =
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* Fetches it at the first question, unless the server has listed another directory.  The lock is held. */
+/* Fetches the list when first needed, unless the server has listed a directory.  The caller holds the lock. */
 static bool unlisted_seek(struct unlisted *u, struct zf_err *err)
 {
     zf_auto(http_reply) struct http_reply r = {.status = 0};
