@@ -100,16 +100,39 @@ struct unshown {
     struct zf_sorted told;  /* prints, alike, of files that are not shown and that a note names */
 };
 
-static bool unshown_has_weights(const struct unshown *u, const char *dir)
+/* Are there files of weights right in the directory?  sniff: of other states, too. */
+static bool unshown_holds(const struct unshown *u, const char *dir, bool sniff)
 {
-    char path[2 * ZF_NAME_MAX + 2];
+    char path[4 * ZF_NAME_MAX + 4];
 
     for (struct zf_entries l = zf_store_entries(u->st, dir); l.e < l.end; l.e++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
         if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
-            (zf_st_file_named(l.e->name) ||
-             (u->kind == UNSHOWN_ALL && zf_torch_set_sniff(u->st, path))))
+            (zf_st_file_named(l.e->name) || (sniff && zf_torch_set_sniff(u->st, path))))
             return true;
+    }
+    return false;
+}
+
+/* Directories in one that are looked into. */
+enum { UNSHOWN_BELOW = 16 };
+
+/* Are there weights in the directory, or weights or a DCP save in one of its own? */
+static bool unshown_has_weights(const struct unshown *u, const char *dir)
+{
+    char path[2 * ZF_NAME_MAX + 2];
+    unsigned n = 0;
+
+    if (unshown_holds(u, dir, u->kind == UNSHOWN_ALL))
+        return true;
+    for (struct zf_entries l = zf_store_entries(u->st, dir); l.e < l.end && n < UNSHOWN_BELOW;
+         l.e++) {
+        if (l.e->kind != ZF_ENTRY_DIR || save_name_is_ignored(l.e->name))
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
+        if (unshown_is_dcp(u->st, path) || unshown_holds(u, path, false))
+            return true;
+        n++;
     }
     return false;
 }

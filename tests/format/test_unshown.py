@@ -92,6 +92,8 @@ told("what trainers leave beside ranks is shown", both(ranks, torch("optimizer.p
      shown=("w.f32", "w0.f32", "w1.f32", "optim/exp_avg/0.f32", "state/scheduler.pt.json"))
 told("directories with weights beside safetensors", both(model, st("ema/model.safetensors"), torch("old/pytorch_model.bin"), torch("old/x.pt")),
      "safetensors", "ema/", "old/")
+told("two levels down", both(model, st("ema/last/model.safetensors"), dcp("old/step"), st("a/b/c/model.safetensors"), torch("x/y/z.pt")),
+     "safetensors", "ema/", "old/")
 told("a directory with other things", both(model, lambda d: d.file("docs/vocab.bin", b"text"), torch("rng/rng_state_0.pth", {"cpu": C})), "safetensors")
 told("a directory beside torch.save files", both(torch("pytorch_model.bin", {"w": A}), st("ema/model.safetensors")), "torch", "ema/")
 told("a DCP save beside safetensors", both(model, dcp("model_ema")), "safetensors", "model_ema/")
