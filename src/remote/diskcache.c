@@ -163,7 +163,7 @@ static int diskcache_open_file(int object, const struct diskcache_job *j)
     return fd;
 }
 
-/* Clears the entry before writing, so that an old entry can never match half-written bytes of the same block. */
+/* Clears the entry before the bytes change, because the entry of a damaged block would also match the rewritten block. */
 static bool diskcache_write_block(int fd, const struct diskcache_job *j)
 {
     uint8_t entry[DISKCACHE_ENTRY], none[DISKCACHE_ENTRY] = {0};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header lines of a request, "Name: value"; some are as good as a password, so that none is logged and
- * all are wiped. */
+/* Header lines of a request, "Name: value".  Some contain secrets, so none is logged and all are wiped. */
 #ifndef REMOTE_HEADERS_H
 #define REMOTE_HEADERS_H
 
@@ -11,8 +10,8 @@ struct headers {
     size_t n;
 };
 
-/* Adds a line.  Errors: ZF_E_USAGE a line break in it, which would begin another header; ZF_E_LIMIT too
- * many; ZF_E_NOMEM. */
+/* Adds a line.  Errors: ZF_E_USAGE it contains a line break, which would start another header; ZF_E_LIMIT too many lines;
+ * ZF_E_NOMEM. */
 bool headers_add(struct headers *h, const char *name, const char *value,
                  struct zf_err *err) ZF_CHECKED;
 bool headers_add_line(struct headers *h, const char *line, struct zf_err *err) ZF_CHECKED;

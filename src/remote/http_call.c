@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request: its easy handle, its headers, the answer as it comes. */
+/* One request: its easy handle, its headers, and the response as it arrives. */
 #include "http_inside.h"
 
 #include <stdio.h>
@@ -46,8 +46,8 @@ bool http_call_at_home(const struct http_call *c)
     return origin && strcmp(origin, c->origin) == 0;
 }
 
-/* Conditions that make the server refuse a changed object.  A tag promised by a redirect is not the tag of
- * its target. */
+/* Adds conditions (If-Match …) that make the server refuse a changed object.  An ETag announced by a redirect is not
+ * necessarily the ETag of its target. */
 static bool http_call_add_same(const struct http_call *c, struct headers *h, struct zf_err *err)
 {
     const struct http_object *o = c->ask.same;
@@ -63,7 +63,7 @@ static bool http_call_add_same(const struct http_call *c, struct headers *h, str
         return headers_add(h, "If-Match", o->etag, err);
     if (!o->mtime.tv_sec || !gmtime_r(&o->mtime.tv_sec, &t))
         return true;
-    /* Not strftime, which speaks the user's language. */
+    /* Not strftime, whose names of days and months depend on the locale. */
     (void)snprintf(date, sizeof date, "%s, %02d %s %d %02d:%02d:%02d GMT", day[t.tm_wday],
                    t.tm_mday, month[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
     return headers_add(h, "If-Unmodified-Since", date, err);
@@ -105,7 +105,7 @@ bool http_call_sign(struct http_call *c, struct zf_err *err)
 
 /* ---- the answer --------------------------------------------------------------------------- */
 
-/* Lines of a trailer come behind the body, after the head was checked: they are ignored. */
+/* Receives header lines.  Trailer lines, which follow the body, are ignored: the header was already checked. */
 static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
 {
     struct http_call *c = ctx;
@@ -125,7 +125,7 @@ static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
         c->last = c->lines.n;
     zf_out_add(&c->lines, p, n);
     http_head_line(&c->head, p, n, time(NULL));
-    /* Where libcurl sees the end as well; behind an interim answer comes another head. */
+    /* The empty line ends the header, as for libcurl; after an interim response (1xx) another header follows. */
     c->over = n && (p[0] == '\r' || p[0] == '\n') && c->head.status >= 200;
     return n;
 }
@@ -151,7 +151,7 @@ static size_t http_call_too_long(struct http_call *c, const char *what)
     return 0;
 }
 
-/* The body of a range goes where it belongs, once its head was found good. */
+/* Receives bytes of a range whose header was checked. */
 static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
 {
     if (n > c->want - c->got)
@@ -164,7 +164,7 @@ static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
     return n;
 }
 
-/* Reports the object that the answer belongs to, before its first byte. */
+/* Reports the object of the response to the sink, before the first byte. */
 static bool http_call_object_known(struct http_call *c)
 {
     struct http_object is = c->head.object;
@@ -240,7 +240,7 @@ static void http_call_method(const struct http_call *c, CURL *e)
     }
 }
 
-/* Nothing but http and https, over TLS that verifies, and no redirect but by our own hand. */
+/* Restricts libcurl to http and https, with TLS verification and without following redirects, which is done by us. */
 static void http_call_bounds(CURL *e, const struct http_ways *w, double left)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -249,7 +249,7 @@ static void http_call_bounds(CURL *e, const struct http_ways *w, double left)
     (void)curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-    /* A resolver that hangs is not waited for. */
+    /* Do not wait for a hanging resolver. */
     (void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
     (void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);

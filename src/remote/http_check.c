@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is an answer the one that was asked for?  A range must come as 206, with the bytes that were asked
- * for, of the object that was seen first; an answer that cannot be proved is refused. */
+/* Checks a response against its request.  A range must come with status 206, with exactly the requested bytes, from the
+ * object that was first seen; a response for which this cannot be proved is refused. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ bool http_object_same(const struct http_object *was, const struct http_object *i
         return http_check_stale(err, "its version changed");
     if (was->etag[0] && strcmp(was->etag, is->etag) != 0)
         return http_check_stale(err, is->etag[0] ? "its ETag changed" : "its ETag is gone");
-    /* A strong ETag says more than a time of whole seconds. */
+    /* A strong ETag is more precise than a time in whole seconds. */
     if (!http_object_exact(was) && was->mtime.tv_sec && was->mtime.tv_sec != is->mtime.tv_sec)
         return http_check_stale(err, "its Last-Modified changed");
     return true;
@@ -107,7 +107,7 @@ bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf
     }
     if (ask->len && !http_check_range(ask, h, err))
         return false;
-    /* 203 are the bytes that a proxy made of them, 204 and 206 are not all of them. */
+    /* 203: a proxy changed the bytes; 204 and 206: not the whole object. */
     if (!ask->len && h->status != 200) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the server answers with status %ld where 200 was expected", h->status);

@@ -68,8 +68,7 @@ void http_head_begin(struct http_head *h)
                             .retry_after = -1};
 }
 
-/* One that does not fit, or is no tag, counts as not sent: two that differ behind the cut would be
- * the same. */
+/* A tag that does not fit, or is malformed, counts as not sent: truncated, two different tags could become equal. */
 static void http_head_tag(struct http_head *h, const char *name, char *out, size_t room,
                           const char *value)
 {
@@ -119,7 +118,7 @@ static void http_head_linked(struct http_head *h, const char *name, const char *
     uint64_t size;
 
     if (strcasecmp(name, "x-linked-etag") == 0) {
-        h->object.etag[0] = '\0'; /* the redirect's own is none of the target */
+        h->object.etag[0] = '\0'; /* the redirect's own ETag is not the target's */
         http_head_tag(h, "X-Linked-ETag", h->object.etag, sizeof h->object.etag, value);
         h->linked = true;
     } else if (strcasecmp(name, "x-linked-size") == 0 && http_head_number(value, &size)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listings as servers write them: bytes in, names out, no request.  Those of web servers are JSON (nginx, Caddy) or HTML
- * (nginx, Apache, lighttpd, Python's http.server, Go's FileServer). */
+/* Parsers of directory listings; they make no requests.  Web servers send JSON (nginx, Caddy) or HTML (nginx, Apache,
+ * lighttpd, Python's http.server, Go's FileServer). */
 #ifndef REMOTE_LISTINGS_H
 #define REMOTE_LISTINGS_H
 
@@ -23,21 +23,21 @@ bool autoindex_html(const char *body, uint64_t n, const char *url, struct entrie
 bool autoindex_json(const char *body, uint64_t n, const struct zf_limits *lim, struct entries *out,
                     struct zf_err *err) ZF_CHECKED;
 
-/* The text of an HTML attribute: character references are undone (&amp; &lt; &gt; &quot; &apos; &nbsp;
- * and numbers). */
+/* Adds the text of an HTML attribute p[n] with its character references decoded (&amp; &lt; &gt; &quot; &apos; &nbsp; and
+ * numbers). */
 void href_text(struct zf_out *out, const char *p, size_t n);
 
-/* ref: the link, of ref_n bytes, as text.  base: absolute URL of the directory, with a '/' at its end.
- * True: an entry, its name is in *name (which is emptied first); a name that cannot be decoded (%00, %zz)
- * stays encoded, with a '/' behind it, so that entries_add refuses it. */
+/* Finds the entry to which a link leads.  ref[ref_n]: the link, decoded from HTML; base: absolute URL of the directory,
+ * ending in '/'.  True: an entry, with its name in *name (emptied first); a name that cannot be decoded (%00, %zz) stays
+ * encoded, followed by a '/', so that entries_add refuses it. */
 bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *name,
                 bool *dir_out);
 
 /* ---- the hub (hub_json.c) ------------------------------------------------------------------------------------- */
 
 /* Adds the entries of a page of GET /api/models/OWNER/NAME/tree/COMMIT/DIR: an array of {"type": "file" |
- * "directory", "path" from the repository's root, "size", "lfs": {"size"}}.  The size of
- * a file in LFS is that of the file.  Errors: ZF_E_FORMAT; ZF_E_LIMIT; ZF_E_NOMEM. */
+ * "directory", "path" from the repository's root, "size", "lfs": {"size"}}.  The size of an LFS file is that of its
+ * contents, not of the pointer.  Errors: ZF_E_FORMAT; ZF_E_LIMIT; ZF_E_NOMEM. */
 bool hub_tree_page(const char *body, uint64_t n, const char *dir, const struct zf_limits *lim,
                    struct entries *out, struct zf_err *err) ZF_CHECKED;
 
@@ -55,13 +55,13 @@ struct s3_list {
     const char *prefix;        /* "" or ending in '/'; borrows */
     struct entries *out;       /* borrows */
     bool marker;               /* the directory itself is an object, "prefix/" */
-    bool more;                 /* there is a next page, which `token` asks for */
-    struct zf_out token;       /* raw */
-    struct list_token *tokens; /* seen so far; uthash */
-    unsigned idle;             /* pages in a row that brought nothing new */
+    bool more;                 /* there is a next page */
+    struct zf_out token;       /* its continuation token, not encoded */
+    struct list_token *tokens; /* tokens seen so far; uthash */
+    unsigned idle;             /* consecutive pages without a new name */
 };
 
-/* Adds the entries of a page; `more` and `token` say what to ask for next.
+/* Adds the entries of a page p[n]; sets `more` and `token` for the next one.
  * Errors: ZF_E_FORMAT with the byte, or the key; those of entries_add. */
 bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err) ZF_CHECKED;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings from environment variables and small files; and memory that held a secret, which is wiped before it
- * is freed. */
+/* Settings from environment variables and small files; and wiping memory with secrets before it is freed. */
 #ifndef REMOTE_SETTINGS_H
 #define REMOTE_SETTINGS_H
 
@@ -11,12 +10,12 @@
 /* Value of an environment variable; NULL: not set, or empty. */
 const char *settings_env(const char *name);
 
-/* Adds all of a small file to *out, which must be empty; out->p stays NULL where there is none.
- * Errors: ZF_E_IO; ZF_E_LIMIT more than `most` bytes; the sentence names the path. */
+/* Reads a small file into *out, which must be empty; out->p stays NULL if the file does not exist.
+ * Errors: ZF_E_IO; ZF_E_LIMIT more than `most` bytes; the message names the path. */
 bool settings_file(const char *path, size_t most, struct zf_out *out,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Is it a word of visible ASCII, as a header can carry? */
+/* Does the text consist of visible ASCII only, so that it can be sent in a header? */
 bool settings_is_word(const char *text);
 
 /* NULL is fine. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AWS Signature Version 4, for S3 and its kin and for STS.  A pure function: even the time
- * is an argument, so that it can be compared with botocore's (tests/remote/test_aws.py).
+/* AWS Signature Version 4, for S3 and compatible stores and for STS.  A pure function: even the time is an argument, so that
+ * its result can be compared with botocore's (tests/remote/test_aws.py).
  *
  * libcurl signs too (CURLOPT_AWS_SIGV4), but 7.88 sends no x-amz-content-sha256, and versions before
  * 8.12 disagree with servers about queries and about which headers are signed (curl #8107, #11794,
@@ -19,9 +19,9 @@ struct sigv4_key {
 
 struct sigv4_ask {
     const char *method;
-    /* as it goes over the wire: the path encoded once, the query sorted, each name with its '=' */
+    /* as sent: the path encoded once, the query sorted, each name followed by '=' */
     const char *url;
-    /* "Name: value" that is sent and shall be signed, but for Host; a name once, no two blanks in a value */
+    /* the "Name: value" lines to sign, without Host; no repeated names, no double blanks in values */
     const char *const *header;
     size_t n_header;
     const void *body;
@@ -31,8 +31,8 @@ struct sigv4_ask {
     time_t now;
 };
 
-/* Adds the headers that a signed request has in addition: x-amz-date, x-amz-content-sha256, where the key has
- * a token x-amz-security-token, and authorization.  Errors: ZF_E_USAGE not an absolute URL; of headers_add. */
+/* Adds the headers of the signature: x-amz-date, x-amz-content-sha256, x-amz-security-token if the key has a token, and
+ * authorization.  Errors: ZF_E_USAGE not an absolute URL; those of headers_add. */
 bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct headers *out,
                 struct zf_err *err) ZF_CHECKED;
 

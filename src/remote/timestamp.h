@@ -7,12 +7,12 @@
 
 #include <zf/base/err.h>
 
-/* "2026-01-02T03:04:05[.678]Z", or with an offset "+01:00": ISO 8601 as S3, STS and JSON have it.  False: of another form, or
- * no such day. */
+/* Parses ISO 8601 as in S3, STS and JSON: "2026-01-02T03:04:05[.678]Z", or with an offset "+01:00".  False: another format,
+ * or no such day. */
 bool timestamp_iso(const char *text, struct timespec *out) ZF_CHECKED;
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT", of HTTP headers.  False: of another form, the obsolete ones of RFC 9110 included, or no
- * such day. */
+/* Parses the time in an HTTP header, "Sun, 06 Nov 1994 08:49:37 GMT".  False: another format (also the obsolete ones of RFC
+ * 9110), or no such day. */
 bool timestamp_http(const char *text, time_t *out) ZF_CHECKED;
 
 #endif

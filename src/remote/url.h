@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* URLs, RFC 3986: their parts, and percent encoding as AWS wants it: everything but letters, digits and "-._~", with
- * upper-case digits. */
+/* URLs (RFC 3986): their parts, and percent-encoding as AWS requires it: everything but letters, digits and "-._~", with
+ * upper-case hex digits. */
 #ifndef REMOTE_URL_H
 #define REMOTE_URL_H
 
@@ -30,16 +30,16 @@ bool url_is(const char *text, const char *scheme);
 /* The same for http or https. */
 bool url_is_web(const char *text);
 
-/* Does the part equal the text, but for case? */
+/* Does the part equal the text, ignoring case? */
 bool url_part_is(struct url_part part, const char *text);
 
 /* Can the http or https URL be sent: visible ASCII, a host, no user?  Errors: ZF_E_USAGE. */
 bool url_check(const char *text, struct zf_err *err) ZF_CHECKED;
 
-/* Can it, and has it no query? */
+/* Can the URL be sent (url_check), and does it have no query? */
 bool url_is_endpoint(const char *text);
 
-/* "https://host[:port]", as url_add_host has it; malloc'ed.  NULL: out of memory, or no URL. */
+/* The origin, "https://host[:port]" as in url_add_host; malloc'ed.  NULL: out of memory, or not a URL. */
 char *url_origin(const char *text);
 
 /* The URL without user, query and fragment, for messages; malloc'ed.  NULL: out of memory. */
