@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials for AWS, for S3 and its kin: files and settings, the plan made of them, keys that are fetched, requests that
- * are signed. */
+/* AWS credentials, for S3 and compatible stores: configuration files and settings, the plan derived from them, fetching
+ * keys, signing requests. */
 #ifndef REMOTE_AWS_H
 #define REMOTE_AWS_H
 
@@ -20,8 +20,9 @@
 
 struct ini_option {
     size_t section;
-    char *name;  /* lower case */
-    char *value; /* lines that go on are joined by '\n'; a value that begins with one is nested */
+    char *name; /* lower case */
+    char
+        *value; /* continuation lines are joined by '\n'; a value that begins with '\n' is nested */
 };
 
 struct ini {
@@ -112,7 +113,7 @@ struct aws_role {
 /* Texts are borrowed from the settings and the environment. */
 struct aws_plan {
     enum aws_base base;
-    /* AWS_INSTANCE: the profile asks for it (credential_source), and its absence is an error */
+    /* AWS_INSTANCE: requested by the profile (credential_source), so its absence is an error */
     bool explicit_instance;
     const char *id, *secret, *token;      /* AWS_STATIC; token NULL: none */
     const char *token_file;               /* AWS_WEB_IDENTITY */
@@ -121,8 +122,8 @@ struct aws_plan {
     const char *from; /* for messages: "the environment", "a profile" … */
 };
 
-/* Decides; *c must outlive the plan.  Errors: ZF_E_USAGE settings that contradict each other or lack something;
- * ZF_E_UNSUPPORTED credentials that need a program or a person (credential_process, SSO, MFA). */
+/* Makes the plan; *c must outlive it.  Errors: ZF_E_USAGE contradictory or incomplete settings; ZF_E_UNSUPPORTED
+ * credentials that need another program or a human (credential_process, SSO, MFA). */
 bool aws_plan_make(struct aws_plan *p, const struct aws_conf *c, struct zf_err *err) ZF_CHECKED;
 
 /* ---- keys (aws_reply.c, aws_fetch.c) ---------------------------------------------------------------------------------------- */
@@ -173,7 +174,7 @@ struct auth *aws_auth_new(const struct aws_auth_opts *o, struct zf_err *err) ZF_
 /* The region that requests are signed for, copied. */
 void aws_auth_region(struct auth *a, char *out, size_t n);
 
-/* Takes the region that the server names; true: it is another than before. */
+/* Uses the region named in the reply, if any.  True: the region changed. */
 bool aws_auth_learn(struct auth *a, const struct http_reply *r);
 
 #endif

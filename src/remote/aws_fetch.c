@@ -33,7 +33,7 @@ static bool aws_fetch_allowed(const char *url)
     return url_part_is(u.scheme, "https") || loop;
 }
 
-/* "Authorization: …" as the environment says, if it does. */
+/* Adds the "Authorization" header given by the environment, if any. */
 static bool fetch_container_auth(struct headers *out, struct zf_err *err)
 {
     const char *path = settings_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -71,7 +71,7 @@ static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, stru
     if (!headers_add(&h, "Accept", "application/json", err) || !fetch_container_auth(&h, err) ||
         !zf_out_ok(&url, err))
         return false;
-    /* Whoever knows the path gets the keys, within a task of ECS. */
+    /* Inside an ECS task the path alone gives access to the keys, so it is a secret. */
     struct http_ask ask = {.url = zf_out_text(&url),
                            .header = (const char *const *)h.line,
                            .n_header = h.n,
@@ -125,8 +125,8 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
                    "the instance's metadata service does not answer with a line of text");
 }
 
-/* IMDSv2: a token, the name of the role, its credentials.  Where nothing answers and nobody said
- * that it would, this is no instance of EC2, or one without a role. */
+/* IMDSv2: fetches a token, the name of the role, and its credentials.  If nothing answers, and the settings do not require
+ * it, the machine is not an EC2 instance, or has no role. */
 static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err)
 {
     const char *off = settings_env("AWS_EC2_METADATA_DISABLED");
@@ -238,7 +238,7 @@ static bool fetch_web_identity(const struct aws_fetch *f, struct aws_key *out, s
     zf_auto(secret_out) struct zf_out body = {0};
     zf_auto(secret_out) struct zf_out token = {0};
 
-    /* Read each time: whoever runs the machine renews it there. */
+    /* Read each time, because the cluster renews the token in the file. */
     if (!settings_file(f->plan->token_file, FETCH_MOST, &token, err))
         return false;
     if (!token.p) {

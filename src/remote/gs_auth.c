@@ -29,7 +29,8 @@ struct gs_auth {
     struct http *http;
     char *bucket;
     pthread_mutex_t lock; /* of all below; held while a token is fetched */
-    const char *from;     /* NULL: requests go out as they are */
+    const char
+        *from; /* origin of the credentials, for messages; NULL: requests are sent unsigned */
     enum gs_base base;
     struct gs_cred cred; /* GS_FILE */
     char *token;
@@ -166,7 +167,7 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *
     return good;
 }
 
-/* A token that was withdrawn before its time is fetched once more, by the first request it fails. */
+/* Fetches a new token for one that was revoked early, for the first request that it fails. */
 static bool gs_renew(struct auth *a, uint64_t generation, const struct http_reply *refused)
 {
     struct gs_auth *g = gs_of(a);
