@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An adapter is shown if all that is trained has a name in its file (adapter_name.h).  PEFT makes what a
- * file lacks as if it were fresh, without an error, so that an adapter without a part of it would load and
- * be another.  Parameters of the base model that are trained (bias="all", an unfrozen layer) have their own
- * names in the file: PEFT loads them into the base model.
+/* An adapter is shown only if every trained tensor has a name in PEFT's adapter file (adapter_name.h).
+ * PEFT initializes tensors that a file lacks, without an error, so that an incomplete adapter would
+ * load as a different one.  Trained parameters of the base model (bias="all", an unfrozen layer) keep
+ * their own names in the file: PEFT loads them into the base model.
  * Source: peft/utils/save_and_load.py (0.4 … 0.21), peft_model.py get_prompt_embedding_to_save. */
 #include <zf/assemble/adapter.h>
 
@@ -17,7 +17,7 @@
 #include "adapter_name.h"
 #include "optim_key.h"
 
-#define ADAPTERS_MOST 10000 /* of one model */
+#define ADAPTERS_MOST 10000 /* per model */
 /* A name in a message, for "%.*s". */
 #define ADAPTER_SHOWN(s) (int)((s).name_len < 200 ? (s).name_len : 200), (s).name
 
@@ -25,19 +25,19 @@ static const char config_file[] = "adapter_config.json";
 
 struct adapter {
     char name[ZF_NAME_MAX + 1]; /* as a directory */
-    const char
-        *methods[ADAPTER_WORDS_MOST]; /* by word: those that have it; NULL: it is not there */
-    uint64_t n[ADAPTER_WORDS_MOST];   /* by word: its tensors */
-    bool own;                         /* it has more than modules of the model */
-    bool trained, embeds;             /* embeds: it changes an embedding or the head */
-    char why[400];                    /* it is not shown because; "": it is */
+    const char *methods
+        [ADAPTER_WORDS_MOST]; /* by word: PEFT's methods that use it; NULL: not in this adapter */
+    uint64_t n[ADAPTER_WORDS_MOST]; /* by word: number of tensors */
+    bool own;                       /* has tensors other than whole modules of the model */
+    bool trained, embeds;           /* embeds: changes an embedding or the head */
+    char why[400];                  /* reason why it is not shown; "": it is */
 };
 struct adapters {
     zf_vec(struct adapter);
     struct zf_build *b;
     const char *dir;
     struct zf_trained trained;
-    bool peft, known; /* a PeftModel's state; it is known what is trained */
+    bool peft, known; /* the state of a PeftModel; the trained parameters are known */
 };
 
 static struct adapter *adapter_of(struct adapters *all, const char *name, size_t n,
@@ -59,7 +59,7 @@ static struct adapter *adapter_of(struct adapters *all, const char *name, size_t
     return made;
 }
 
-/* The first reason stays. */
+/* Records why the adapter is not shown; the first reason is kept. */
 __attribute__((format(printf, 2, 3))) static void adapter_refuse(struct adapter *a, const char *fmt,
                                                                  ...)
 {
@@ -77,8 +77,8 @@ static bool adapter_is_trained(const struct adapters *all, const char *name, siz
     return all->trained.is && all->trained.is(all->trained.ctx, name, n);
 }
 
-/* PEFT saves the weights of a module of these names with an adapter of it.  Source: peft/utils/other.py
- * EMBEDDING_LAYER_NAMES (0.4 … 0.21). */
+/* PEFT saves the weights of modules with these names together with an adapter on them.  Source:
+ * peft/utils/other.py EMBEDDING_LAYER_NAMES (0.4 … 0.21). */
 static bool adapter_is_embedding(const char *layer, size_t n)
 {
     static const char *const words[] = {"embed_tokens", "lm_head"};
@@ -88,7 +88,7 @@ static bool adapter_is_embedding(const char *layer, size_t n)
     return ONE_OF(leaf, (size_t)(layer + n - leaf), words);
 }
 
-/* ---- what is there ---- */
+/* ---- collecting ---- */
 
 static bool adapter_collect_one(struct adapters *all, struct zf_spot s,
                                 const struct adapter_name *name, struct zf_err *err)
@@ -136,9 +136,9 @@ static bool adapter_collect(struct adapters *all, struct zf_err *err)
     return true;
 }
 
-/* ---- what is not understood ---- */
+/* ---- names that are not understood ---- */
 
-/* Is a layer of PEFT's around name[n], one that keeps the layer of the model as its base_layer? */
+/* Is name[n] inside a layer of PEFT, one that keeps the model's layer as its base_layer? */
 static bool adapter_is_inside(struct adapters *all, const char *name, size_t n)
 {
     static const char base[] = "base_layer";
@@ -157,7 +157,7 @@ static bool adapter_is_inside(struct adapters *all, const char *name, size_t n)
     return false;
 }
 
-/* Where the last component of name[n] that is called so begins, or 0; the first is none. */
+/* The offset of the last component of name[n] called `word`; 0: none (the first component does not count). */
 static size_t adapter_called(const char *name, size_t n, const char *word)
 {
     size_t len = strlen(word);
@@ -169,7 +169,7 @@ static size_t adapter_called(const char *name, size_t n, const char *word)
     return 0;
 }
 
-/* s is of no known word: it is the base model's, or of a method that is not known. */
+/* Handles a tensor without a known word: it belongs to the base model, or to an unknown method. */
 static bool adapter_doubt(struct adapters *all, struct zf_spot s, struct zf_err *err)
 {
     static const char base[] = "base_model.", model[] = "model.";
@@ -183,7 +183,7 @@ static bool adapter_doubt(struct adapters *all, struct zf_spot s, struct zf_err 
         of = at > last ? i : of;
         last = at > last ? at : last;
     }
-    if (!ours && all->peft) { /* what PEFT has of its own stands beside the model */
+    if (!ours && all->peft) { /* PEFT's own modules are siblings of the model */
         bool beside = word_starts(bare, n, base) &&
                       !word_starts(bare + sizeof base - 1, n - sizeof base + 1, model);
 
@@ -217,7 +217,7 @@ static bool adapter_collect_rest(struct adapters *all, struct zf_err *err)
     return true;
 }
 
-/* ---- its settings ---- */
+/* ---- adapter_config.json ---- */
 
 static const char *adapter_config(const struct adapters *all, const struct adapter *a,
                                   struct zf_store *st, char own[ZF_NAME_MAX + 40])
@@ -225,7 +225,7 @@ static const char *adapter_config(const struct adapters *all, const struct adapt
     (void)snprintf(own, ZF_NAME_MAX + 40, "%s/%s", a->name, config_file);
     if (st && zf_store_has(st, own, ZF_ENTRY_FILE))
         return own;
-    /* PEFT saves the adapter "default" in the directory itself, others below it */
+    /* PEFT saves the adapter "default" in the directory itself, others in subdirectories */
     bool here = all->n == 1 || strcmp(a->name, "default") == 0;
     return st && here && zf_store_has(st, config_file, ZF_ENTRY_FILE) ? config_file : NULL;
 }
@@ -240,7 +240,7 @@ static bool adapter_method_is(const char *list, const char *method)
     return !*list;
 }
 
-/* Settings with which PEFT saves other tensors than a state has. */
+/* Refuses settings with which PEFT saves tensors that are not in a state dict. */
 static void adapter_agree_values(struct adapter *a, const json_t *j)
 {
     static const struct {
@@ -299,7 +299,7 @@ static bool adapter_agree(struct adapters *all, struct adapter *a, struct zf_sto
     return true;
 }
 
-/* Half of a LoRA is none. */
+/* Refuses a LoRA of which one of the two matrices is missing. */
 static void adapter_check_pairs(struct adapter *a)
 {
     static const char *const pair[][2] = {{"lora_A", "lora_B"},
@@ -329,7 +329,7 @@ static bool adapter_show_at(struct adapters *all, const struct adapter *a, const
     return !a->own || *a->why || zf_build_find(all->b, to) || zf_build_show(all->b, to, d, err);
 }
 
-/* A parameter of the model that an adapter's file has under its own name. */
+/* Shows a trained parameter of the base model, which keeps its own name in the adapter's file. */
 static bool adapter_show_base(struct adapters *all, struct zf_spot s, struct zf_draft *d,
                               struct zf_err *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In a model's state an adapter's name is a component of its parameters' names, because a model can
- * have several: "base_model.model.q_proj.lora_A.default.weight".  In the file of one adapter that
- * component is left out, if it is the last but one or the last, DoRA's vector loses its ".weight" too,
- * and of a module that is trained as a whole ("score.modules_to_save.default.weight") the rest alone
- * remains ("score.weight").  What a trainer's wrappers put in front of "base_model." is not PEFT's.
+/* In a model's state dict the adapter's name is a component of its parameters' names, because a model
+ * can have several adapters: "base_model.model.q_proj.lora_A.default.weight".  In the file of one
+ * adapter that component is left out, if it is the last or the last but one; DoRA's vector loses its
+ * ".weight", too; and a module trained as a whole ("score.modules_to_save.default.weight") keeps its
+ * own name ("score.weight").  Prefixes before "base_model." come from the trainer's wrappers.
  * Source: peft/utils/save_and_load.py (get_peft_model_state_dict, 0.4 … 0.21), tuners/tuners_utils.py
  * (_remove_adapter_name_from_state_dict_key) and the model.py of each method. */
 #include "adapter_name.h"
@@ -14,7 +14,8 @@
 #include "optim_key.h"
 
 static const struct adapter_row {
-    const char *word, *methods, *prompt; /* prompt: its name in the file, of a prompt encoder's */
+    const char *word, *methods,
+        *prompt; /* prompt: name in the file, for parts of a prompt encoder */
     enum adapter_kind kind;
 } rows[] = {
 #define ADAPTER_WORD(word, kind, methods) {word, methods, NULL, ADAPTER_##kind},
@@ -22,7 +23,7 @@ static const struct adapter_row {
 #include "adapter_name_words.def"
 #undef ADAPTER_WORD
 #undef ADAPTER_PROMPT
-    {"", "", "", ADAPTER_COMPUTED}, /* another part of a prompt encoder */
+    {"", "", "", ADAPTER_COMPUTED}, /* any other part of a prompt encoder */
 };
 enum { ADAPTER_N_ROWS = sizeof rows / sizeof rows[0], ADAPTER_COMPUTED_ROW = ADAPTER_N_ROWS - 1 };
 _Static_assert((int)ADAPTER_N_ROWS <= (int)ADAPTER_WORDS_MOST, "more rows than are counted");
@@ -101,7 +102,7 @@ static bool adapter_name_put(struct adapter_name *a, const char *head, size_t n,
     return total > 0 && total < ADAPTER_NAME_MAX;
 }
 
-/* The adapter's name is left out already, as in an adapter's own file. */
+/* A name without the adapter's, as in an adapter's own file. */
 static bool adapter_name_bare(struct adapter_name *a, const char *begin, const char *rest,
                               const char *end)
 {
@@ -112,7 +113,7 @@ static bool adapter_name_bare(struct adapter_name *a, const char *begin, const c
     return adapter_name_put(a, begin, (size_t)(end - begin), "", "", 0);
 }
 
-/* Reads the name behind <word>.<adapter>. */
+/* Reads the rest of a name after <word>.<adapter>. */
 static bool adapter_name_tail(struct adapter_name *a, const char *begin, const char *tail,
                               const char *end)
 {
@@ -133,7 +134,7 @@ static bool adapter_name_tail(struct adapter_name *a, const char *begin, const c
     default:
         break;
     }
-    if (memchr(tail, '.', n)) /* PEFT takes it out at the end, or in front of the last */
+    if (memchr(tail, '.', n)) /* PEFT removes it only as the last component or the last but one */
         return adapter_name_put(a, begin, (size_t)(end - begin), "", "", 0);
     if (word_is(word, word_len, "lora_magnitude_vector") && word_is(tail, n, "weight"))
         n = 0;

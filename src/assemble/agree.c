@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value is flattened into pairs of name and text, a pair a number or text inside it.  Names follow each
- * other and are long ("param_shapes[0].model.layers.7.mlp.up_proj.weight[1]"), and nearly all lists are equal: they are kept as
- * bytes, of each name what differs from the one before, and made into pairs only where the bytes differ. */
+/* Compares values that the files of all ranks should have in common.  A value is flattened into pairs of name and text,
+ * one for each number or text inside it.  Consecutive names are long and similar
+ * ("param_shapes[0].model.layers.7.mlp.up_proj.weight[1]"), and nearly all lists are equal: so they are stored as bytes,
+ * each name as its difference from the one before, and turned into pairs only where the bytes differ. */
 #include <zf/assemble/agree.h>
 
 #include <inttypes.h>
@@ -18,10 +19,10 @@
 
 #define AGREE_DEPTH 32
 
-/* The bytes of one zf_agree_add: whether it is needed (a byte), the key with its zero byte, and for each value
- * how many bytes of the name before it (of the key) its name begins with, the rest of its name, and its text. */
+/* The bytes of one zf_agree_add: a byte, whether the key is required; the key with its zero byte; and for each value the
+ * number of leading bytes its name shares with the name before (at first, the key), the rest of its name, and its text. */
 struct agree_section {
-    uint64_t at, n; /* of zf_agree.bytes */
+    uint64_t at, n; /* range of zf_agree.bytes */
 };
 
 struct zf_agree {
@@ -29,8 +30,8 @@ struct zf_agree {
     char *file;
     struct zf_out bytes;
     zf_vec(struct agree_section) section;
-    struct zf_out name, text; /* of the value that is looked at */
-    struct zf_out last;       /* the name that was added last */
+    struct zf_out name, text; /* of the current value */
+    struct zf_out last;       /* the name added last */
     bool data, device;        /* see zf_agree_read_data, zf_agree_has_device */
 };
 
@@ -72,7 +73,7 @@ static bool agree_put(struct zf_agree *g, struct zf_err *err)
     zf_out_var(&g->bytes, same);
     zf_out_counted(&g->bytes, zf_out_text(&g->name) + same, n - same);
     zf_out_counted(&g->bytes, g->text.p, g->text.n);
-    /* what is in both names was looked at in the one before, but for the last bytes */
+    /* the shared part of the name was searched with the name before, except for its last bytes */
     g->device = g->device || strstr(zf_out_text(&g->text), "uda:") ||
                 strstr(zf_out_text(&g->name) + (same > 3 ? same - 3 : 0), "uda:");
     zf_out_cut(&g->last, same);
@@ -100,7 +101,7 @@ static void agree_float_text(struct zf_out *o, double f)
 {
     char text[40];
 
-    if (isnan(f)) { /* whatever its sign */
+    if (isnan(f)) { /* of either sign */
         zf_out_str(o, "nan");
         return;
     }
@@ -112,7 +113,7 @@ static void agree_float_text(struct zf_out *o, double f)
     zf_out_str(o, text);
 }
 
-/* The one element of a tensor: a number, or its bytes where there is no C type for it. */
+/* The text of a tensor's only element: a number, or its bytes if there is no C type for it. */
 static void agree_element_text(struct zf_out *o, const uint8_t *p, enum zf_dtype dtype)
 {
     union {
@@ -138,7 +139,7 @@ static void agree_element_text(struct zf_out *o, const uint8_t *p, enum zf_dtype
     }
 }
 
-/* *is stays false for a tensor that is not compared. */
+/* Leaves *is false for a tensor that is not compared. */
 static bool agree_tensor_text(struct zf_agree *g, struct zf_torch *t, const struct zf_pv *v,
                               bool *is, struct zf_err *err)
 {
@@ -165,7 +166,7 @@ static bool agree_tensor_text(struct zf_agree *g, struct zf_torch *t, const stru
     return true;
 }
 
-/* False for what is no plain value. */
+/* False: not a plain value. */
 static bool agree_plain_text(struct zf_out *o, const struct zf_pv *v)
 {
     uint64_t n = 0;
@@ -203,16 +204,16 @@ static bool agree_plain_text(struct zf_out *o, const struct zf_pv *v)
     }
 }
 
-/* ---- what is inside a value ---- */
+/* ---- containers ---- */
 
 struct agree_frame {
     const struct zf_pv *v;
     uint64_t next;
-    size_t name; /* bytes of its name, with which those inside begin */
+    size_t name; /* length of its name, the prefix of its children's names */
 };
 
-/* The value whose children count as those of v; NULL: it has none that are compared.  A set's order differs
- * between processes. */
+/* The value whose children count as those of v; NULL: none are compared.  Sets are not, because their order
+ * differs between processes. */
 static const struct zf_pv *agree_inside(const struct zf_pv *v)
 {
     switch (zf_pv_kind(v)) {
@@ -231,7 +232,7 @@ static const struct zf_pv *agree_inside(const struct zf_pv *v)
         return v;
     if (zf_pv_is_map(zf_pv_state(v)))
         return zf_pv_state(v);
-    /* torch.Size((11, 5)) is looked into like the tuple */
+    /* torch.Size((11, 5)) is compared as the tuple */
     const struct zf_pv *args = zf_pv_args(v);
     return zf_pv_len(args) == 1 && zf_pv_is_seq(zf_pv_item(args, 0)) ? zf_pv_item(args, 0) : args;
 }
@@ -243,7 +244,7 @@ static void agree_index(struct zf_out *o, int64_t i)
     zf_out_str(o, "]");
 }
 
-/* Makes g->name that of child i of the frame; false: it is not compared. */
+/* Sets g->name to the name of child i of the frame; false: the child is not compared. */
 static bool agree_child_name(struct zf_agree *g, const struct agree_frame *f, uint64_t i,
                              zf_agree_free_fn *may_differ)
 {
@@ -272,7 +273,7 @@ static bool agree_child_name(struct zf_agree *g, const struct agree_frame *f, ui
     return false;
 }
 
-/* Adds v, of g->name, if it is a single value; *inside: what else is to be looked into. */
+/* Adds v under g->name if it is a single value; else *inside is the container to walk. */
 static bool agree_one(struct zf_agree *g, struct zf_torch *t, const struct zf_pv *v,
                       const struct zf_pv **inside, struct zf_err *err)
 {
@@ -286,7 +287,7 @@ static bool agree_one(struct zf_agree *g, struct zf_torch *t, const struct zf_pv
     return !is || agree_put(g, err);
 }
 
-/* Adds what is in v, of g->name. */
+/* Adds all values in v, with names that begin with g->name. */
 static bool agree_walk(struct zf_agree *g, struct zf_torch *t, const struct zf_pv *v,
                        zf_agree_free_fn *may_differ, struct zf_err *err)
 {
@@ -346,15 +347,15 @@ bool zf_agree_has_device(const struct zf_agree *g)
     return g->device;
 }
 
-/* ---- comparing: sections whose bytes are the same say the same; the pairs of the others are sorted by name and gone
- * through side by side, so that the sentence is about the first name whose texts differ ---- */
+/* ---- comparing: sections with equal bytes are equal; the pairs of the others are sorted by name and compared in
+ * order, so that the message is about the first name whose texts differ ---- */
 
 struct agree_pair {
     const char *name, *text;
     bool needed;
 };
 
-/* A section to be compared, and in the end the values of those that differ. */
+/* A section to compare; its values are unpacked if its bytes differ. */
 struct agree_part {
     const char *key;
     const struct agree_section *of;
@@ -399,7 +400,7 @@ static void agree_side_fini(struct agree_side *s)
     zf_vec_fini(&s->pair);
 }
 
-/* Makes the values of a section into pairs. */
+/* Unpacks the values of a section into pairs. */
 static bool agree_unfold(struct agree_side *s, const struct agree_part *part, struct zf_err *err)
 {
     const char *at = s->list->bytes.p + part->of->at;
@@ -433,7 +434,7 @@ static bool agree_same_section(const struct agree_side *a, const struct agree_se
            memcmp(a->list->bytes.p + i->at, b->list->bytes.p + k->at, (size_t)i->n) == 0;
 }
 
-/* Makes pairs of what is not the same in both.  shared: nor of what only one of them names. */
+/* Unpacks the sections that differ.  shared: except those that only one of the files has. */
 static bool agree_unfold_others(struct agree_side *a, struct agree_side *b, bool shared,
                                 struct zf_err *err)
 {
@@ -461,7 +462,7 @@ static int agree_by_name(const void *pa, const void *pb)
     return c ? c : strcmp(a->text, b->text);
 }
 
-/* Only one of the files names it. */
+/* Handles a name that only one of the files has. */
 static bool agree_one_sided(const struct zf_agree *g, const struct zf_agree *first,
                             const struct agree_pair *p, bool mine, struct zf_err *err)
 {
@@ -477,7 +478,7 @@ static bool agree_one_sided(const struct zf_agree *g, const struct zf_agree *fir
     return zf_err_in(err, "%s", g->file);
 }
 
-/* Goes through both lists of pairs side by side. */
+/* Compares both sorted lists of pairs. */
 static bool agree_compare_pairs(struct agree_side *mine, struct agree_side *other, bool shared,
                                 struct zf_err *err)
 {

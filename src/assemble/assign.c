@@ -18,8 +18,8 @@ static bool assign_ask(struct zf_assign *a, uint32_t g, uint32_t item, uint32_t 
     return a->fit(a->ctx, g, item, candidate, yes, err);
 }
 
-/* Assigns the items of a group, in order, to the first (or last) candidates that they fit; *done: how
- * many of them there were candidates for. */
+/* Assigns the items of a group, in order, to the first (or last) candidates that they fit; *done: the
+ * number of items assigned. */
 static bool assign_in_order(struct zf_assign *a, uint32_t g, bool last, uint32_t *to,
                             uint32_t *done, struct zf_err *err)
 {
@@ -87,7 +87,7 @@ bool zf_assign_prove(struct zf_assign *a, bool *proven, struct zf_err *err)
     a->open.none = false;
     for (uint32_t g = 0; g < a->n_groups; g++)
         left += !a->group[g].settled;
-    do { /* what one group took is not in the way of the others */
+    do { /* candidates taken by one group are no longer open to the others */
         before = left;
         for (uint32_t g = 0; g < a->n_groups; g++) {
             bool none = false;

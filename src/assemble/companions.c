@@ -6,7 +6,7 @@
 #include <zf/assemble/torch_files.h>
 #include <zf/base/path.h>
 
-/* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
+/* Adds a file without weights; one that cannot be read does not make the checkpoint fail. */
 static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_build *b,
                            struct zf_err *err)
 {
@@ -20,7 +20,7 @@ static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_b
     return zf_leave_out(b, name, NULL, err);
 }
 
-/* Those of the directory `dir`. */
+/* Adds the fitting files of the directory `dir`. */
 static bool companions_add_in(struct zf_torch_set *s, struct zf_store *st, const char *dir,
                               bool (*fits)(const char *name), struct zf_build *b, size_t *added,
                               struct zf_err *err)
@@ -45,7 +45,7 @@ static bool companions_add_in(struct zf_torch_set *s, struct zf_store *st, const
     return true;
 }
 
-/* A part of an optimizer's numbered series is shown all the same: the weights do not depend on the rest. */
+/* Notes an incomplete series of numbered files; the files that exist are shown, because the weights do not need them. */
 static bool companions_check_series(struct zf_store *st, bool (*fits)(const char *name),
                                     struct zf_build *b, struct zf_err *err)
 {
@@ -93,7 +93,7 @@ bool zf_companions_add_in(struct zf_store *st, const char *const *dir, const str
     return s && (added == 0 || zf_torch_set_place(s, err));
 }
 
-/* Directories of one save in which each rank leaves a file of its own.
+/* Directories of a save in which each rank writes a file of its own.
  * Source: NeMo AutoModel, components/checkpoint/checkpointing.py (0.1 … 0.7), save_on_dp_ranks. */
 static const char *const companions_dir[] = {"rng", "dataloader", NULL};
 

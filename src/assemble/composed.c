@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining part by part is possible where chunk and part are cut along the same rows.  An optimizer's state in 8
- * or 4 bits (codes, scale[, qmap]) is quantized in blocks that end where a rank's rows do: scales, and
- * codes of 4 bits, stand one behind the other as the rows do, and the table is the same in all ranks.
+/* Joins tensors composed of several parts (tensor subclasses), part by part, which is possible if chunks and parts are
+ * cut along the same rows.  An optimizer's state in 8 or 4 bits (codes, scale[, qmap]) is quantized in blocks that end
+ * with a rank's rows: scales, and codes of 4 bits, are concatenated as the rows are; the table is the same in all ranks.
  * Source: torchao/optim/subclass_8bit.py, subclass_4bit.py, subclass_fp8.py (0.18; 0.4 … 0.17 in
  * torchao/prototype/low_bit_optim). */
 #include <zf/assemble/composed.h>
@@ -12,7 +12,7 @@
 #include <zf/assemble/names.h>
 #include <zf/base/num.h>
 
-#define DEPTH_MAX 4    /* subclasses of subclasses */
+#define DEPTH_MAX 4    /* nested subclasses */
 #define TABLE_MAX 4096 /* values of a table that all ranks repeat */
 
 /* ---- parts of a value ---- */
@@ -86,7 +86,7 @@ bool zf_composed_begin(struct zf_composed *c, struct zf_spot spot, struct zf_err
     return zf_build_mark(c->b, err);
 }
 
-/* Has the chunk that ends here as many parts as the first? */
+/* Checks that the chunk just read has as many parts as the first. */
 static bool composed_check_parts(struct zf_composed *c, struct zf_err *err)
 {
     c->n_first = c->n_chunks == 1 ? c->n_parts : c->n_first;
@@ -124,7 +124,7 @@ bool zf_composed_is_plain(struct zf_composed *c, struct zf_err *err)
                    c->name);
 }
 
-/* Are all chunks rows of the tensor? */
+/* Is every chunk a range of rows of the tensor? */
 static bool composed_is_rows(const struct zf_composed *c)
 {
     for (uint32_t d = 1; d < c->ndim; d++)
@@ -138,7 +138,7 @@ static bool composed_is(const struct zf_composed *c, const char *part, const cha
     return c->codes && c->scale && strcmp(part, name) == 0;
 }
 
-/* Is a table that all chunks repeat the first one's, which the part has? */
+/* Checks that a table which all chunks repeat equals that of the first chunk. */
 static bool composed_same_table(struct zf_composed *c, struct zf_draft *first, struct zf_type t,
                                 struct zf_from from, struct zf_err *err)
 {
@@ -163,7 +163,7 @@ static bool composed_same_table(struct zf_composed *c, struct zf_draft *first, s
                                 "\"%.120s\" is another one in %.100s", c->part.p, c->from);
 }
 
-/* Rows of the tensor are `have` elements in this chunk: how many in the whole, and where these begin. */
+/* This chunk's rows are `have` elements of the part: *whole is the size of the whole part, *start the first element. */
 static bool composed_flat(struct zf_composed *c, uint64_t have, uint64_t *whole, uint64_t *start,
                           struct zf_err *err)
 {
@@ -191,7 +191,7 @@ static bool composed_flat(struct zf_composed *c, uint64_t have, uint64_t *whole,
     return true;
 }
 
-/* Where a part of one of several chunks is in the part's whole: shape and start are changed. */
+/* Turns the shape of a chunk's part into that of the whole part, and sets its start in it. */
 static bool composed_place(struct zf_composed *c, const char *part, uint32_t ndim, uint64_t *shape,
                            uint64_t *start, struct zf_err *err)
 {
@@ -212,7 +212,7 @@ static bool composed_place(struct zf_composed *c, const char *part, uint32_t ndi
     return true;
 }
 
-/* Part t of a chunk: the same rows of the part's whole. */
+/* Adds part t of a chunk: the same rows of the whole part. */
 static bool composed_draft(struct zf_composed *c, const char *part, struct zf_type t,
                            struct zf_from from, struct zf_err *err)
 {
@@ -245,7 +245,7 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
     return zf_draft_box(draft, start, t.shape, from, err);
 }
 
-/* The full name of the part at hand, which is counted. */
+/* Sets the full name of the current part, and counts it. */
 static bool composed_name(struct zf_composed *c, const char *part, struct zf_err *err)
 {
     c->n_parts++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a rule and the shapes of the shards to boxes, and the proof that these tile the whole. */
+/* Makes boxes from a rule and the shapes of the shards, and proves that they cover the whole tensor exactly once. */
 #include <zf/assemble/cut.h>
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <zf/base/num.h>
 #include <zf/base/table.h>
 
-#define CUT_BOXES 4096 /* different ones of one tensor: each is compared with each */
+#define CUT_BOXES 4096 /* different boxes of one tensor: each is compared with each */
 
 /* ---- laying ---- */
 
@@ -20,7 +20,7 @@ struct cut_lay {
     struct zf_arena *a;
 };
 
-/* All extents but that of `dim` are those of rank 0's shard. */
+/* Checks that all dimensions but `dim` have the size of rank 0's shard. */
 static bool cut_same_extents(const struct cut_lay *l, uint32_t dim, struct zf_err *err)
 {
     for (uint32_t r = 1; r < l->n_ranks; r++) {
@@ -37,7 +37,7 @@ static bool cut_same_extents(const struct cut_lay *l, uint32_t dim, struct zf_er
     return true;
 }
 
-/* Extent of sub-parameter s in the shard of rank r. */
+/* The size of sub-parameter s in the shard of rank r. */
 static uint64_t cut_width(const struct cut_lay *l, uint32_t s, uint32_t r)
 {
     const struct zf_cut_rule *rule = l->rule;
@@ -47,7 +47,7 @@ static uint64_t cut_width(const struct cut_lay *l, uint32_t s, uint32_t r)
                                      : l->shard[r][rule->dim] / rule->n_subs;
 }
 
-/* The sub-parameters of each shard fill it. */
+/* Checks that the sub-parameters fill each shard. */
 static bool cut_check_widths(const struct cut_lay *l, uint32_t n_subs, struct zf_err *err)
 {
     for (uint32_t r = 0; r < l->n_ranks; r++) {
@@ -67,8 +67,8 @@ static bool cut_check_widths(const struct cut_lay *l, uint32_t n_subs, struct zf
     return true;
 }
 
-/* A box of the shard from `from` along dim, as the box of the whole from `to` on; rows of the whole
- * that are not kept are cut off. */
+/* Makes the box of the shard that starts at `from` along dim the box of the whole that starts at `to`;
+ * rows of the whole that are dropped (padding) are cut off. */
 static bool cut_put(const struct cut_lay *l, const uint64_t *shard, struct zf_cut_box *out,
                     const uint64_t at[3], struct zf_err *err)
 {
@@ -186,7 +186,7 @@ static bool cut_overlap(const struct zf_cut *c, const struct zf_cut_box *x,
     return true;
 }
 
-/* A box that was counted, and the rank that has it. */
+/* A box that was counted, and the first rank with it. */
 struct cut_seen {
     UT_hash_handle hh;
     const struct zf_cut_box *box;
@@ -200,7 +200,7 @@ static uint64_t cut_hash(const struct zf_cut *c, const struct zf_cut_box *b)
     return zf_hash(zf_hash(1, b->in_whole, n), b->size, n);
 }
 
-/* The entry of the box, made if it is the first of its kind; *first says so. */
+/* The entry of the box; *first: it did not exist yet. */
 static struct cut_seen *cut_enter_box(struct cut_seen **seen, const struct zf_cut *c,
                                       const struct zf_cut_box *b, uint32_t rank, bool *first,
                                       struct zf_err *err)
@@ -240,7 +240,8 @@ static bool cut_prove_box(const struct zf_cut *c, struct cut_seen **seen, uint32
                            "a piece of rank %u overlaps one of rank %u", rank, s->rank);
         }
     }
-    *left -= n; /* boxes that do not overlap have no more elements than the whole */
+    *left -=
+        n; /* cannot underflow: boxes that do not overlap have at most the elements of the whole */
     return true;
 }
 
@@ -262,8 +263,8 @@ bool zf_cut_prove(const struct zf_cut *c, struct zf_err *err)
 
 /* ---- comparing copies ---- */
 
-#define CUT_WHOLE (1u << 20)  /* bytes of a box that is compared wholly */
-#define CUT_PLACE (64u << 10) /* bytes that are compared of a longer one, at each place */
+#define CUT_WHOLE (1u << 20)  /* a box of up to this many bytes is compared completely */
+#define CUT_PLACE (64u << 10) /* bytes compared at each of CUT_PLACES positions of a larger one */
 #define CUT_PLACES 3u
 #define CUT_ALL (256ull << 20)
 
@@ -272,8 +273,8 @@ struct cut_copy {
     const uint64_t *start; /* of the box */
 };
 
-/* Elements of the box that follow each other in both tensors, when the box is gone through in C order:
- * those of the innermost dimensions that it has whole. */
+/* The number of elements of the box that are contiguous in both tensors, in C order: those of the
+ * innermost dimensions that it covers completely. */
 static uint64_t cut_run(const struct zf_cut_box *box, struct zf_type x, struct zf_type y)
 {
     uint64_t run = 1;
@@ -300,7 +301,7 @@ static uint64_t cut_element(const struct cut_copy *c, const uint64_t *size, uint
     return element;
 }
 
-/* Compares n elements from position `at` of the box on, which follow each other in both. */
+/* Compares n elements from position `at` of the box on, which are contiguous in both tensors. */
 static bool cut_compare_run(struct zf_copy_check *check, const struct cut_copy c[2],
                             const uint64_t *size, uint64_t at, uint64_t n, bool *same,
                             struct zf_err *err)
@@ -338,7 +339,7 @@ static bool cut_compare_span(struct zf_copy_check *check, const struct cut_copy 
     return true;
 }
 
-/* Places of elements, one behind the other. */
+/* Ranges of sources, in order. */
 struct cut_runs {
     zf_vec(struct cut_run) of;
     struct zf_err *err;
@@ -378,7 +379,7 @@ static bool cut_leave_bytes(struct zf_copy_check *check, const struct cut_run *a
     return last != NULL;
 }
 
-/* The runs of both have as many bytes. */
+/* Passes on both lists, which have the same number of bytes, for verify to compare. */
 static bool cut_leave_runs(struct zf_copy_check *check, struct cut_runs r[2], struct zf_err *err)
 {
     for (size_t i = 0, k = 0; i < r[0].of.n && k < r[1].of.n;) {
@@ -395,7 +396,7 @@ static bool cut_leave_runs(struct zf_copy_check *check, struct cut_runs r[2], st
     return true;
 }
 
-/* Both boxes are for whoever reads all.  Lost bytes are not. */
+/* Leaves the comparison of both boxes to verify, which reads everything.  Lost bytes are left out. */
 static bool cut_leave(struct zf_copy_check *check, const struct cut_copy c[2],
                       const struct zf_cut_box *box, uint64_t n, struct zf_err *err)
 {
@@ -418,7 +419,7 @@ static bool cut_leave(struct zf_copy_check *check, const struct cut_copy c[2],
     return ok;
 }
 
-/* The boxes of both drafts, of one size.  Lost bytes are not compared. */
+/* Compares the boxes of both drafts, of equal size.  Lost bytes are not compared. */
 static bool cut_compare(struct zf_copy_check *check, const struct cut_copy c[2],
                         const struct zf_cut_box *box, bool *same, struct zf_err *err)
 {
@@ -446,7 +447,7 @@ static bool cut_compare(struct zf_copy_check *check, const struct cut_copy c[2],
         }
     }
     if (check->unchecked > unchecked)
-        check->unchecked = unchecked + 1; /* a copy, of however many runs */
+        check->unchecked = unchecked + 1; /* one copy, whatever the number of runs */
     return true;
 }
 
@@ -465,7 +466,7 @@ bool zf_cut_same(struct zf_copy_check *check, struct zf_draft *a, struct zf_draf
 
 /* ---- drafting ---- */
 
-/* Rows of a shard behind all of its boxes: a vocabulary's padding, which the rule cuts. */
+/* The rows of a shard after all of its boxes: padding of the vocabulary, which the rule drops. */
 static bool cut_leave_padding(struct zf_copy_check *check, struct zf_draft *shard,
                               const struct zf_cut_part *part, struct zf_err *err)
 {
@@ -495,10 +496,10 @@ static bool cut_leave_padding(struct zf_copy_check *check, struct zf_draft *shar
         }
     }
     zf_vec_fini(&r.of);
-    return ok || err->code == ZF_E_IO; /* it is lost */
+    return ok || err->code == ZF_E_IO; /* lost bytes */
 }
 
-/* Box i of rank r: a piece of d, or a copy of one that an earlier rank gave. */
+/* Takes box i of rank r: a piece of d, or a copy of an earlier rank's box. */
 static bool cut_take_box(struct zf_draft *d, struct zf_draft *const *shard,
                          const struct cut_seen *s, uint32_t r, const struct zf_cut_box *box,
                          struct zf_copy_check *check, struct zf_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of a DTensor a rank holds.  Source: torch/distributed/tensor/placement_types.py (2.6
+/* Computes the part of a DTensor that a rank holds.  Source: torch/distributed/tensor/placement_types.py (2.6
  * … 2.14), and saves of FSDP2, tensor parallel and both, compared with the whole tensors. */
 #include "join_box.h"
 
@@ -7,11 +7,11 @@
 
 #include <zf/base/num.h>
 
-/* More ranges than this in one dimension are nobody's mesh. */
+/* No real mesh has more ranges in one dimension. */
 #define MAX_RANGES 65536
 
-/* Part `coord` of `size` parts of a range:
- * each as long as the first, the last ones shorter or empty. */
+/* Part `coord` of `size` parts of a range, as torch.chunk cuts it: all as long as the first, the last
+ * ones shorter or empty. */
 static struct range ranges_chunk(struct range r, uint64_t size, uint64_t coord)
 {
     uint64_t len = r.hi - r.lo;
@@ -29,7 +29,7 @@ static void ranges_cut(struct dim_ranges *dim, const struct zf_mesh_axis *axis)
         dim->range[i] = ranges_chunk(dim->range[i], axis->size, axis->coord);
 }
 
-/* Cuts every range into groups first, and each group as usual. */
+/* Cuts every range into groups first, and then each group as usual. */
 static bool ranges_cut_groups(struct dim_ranges *dim, const struct zf_mesh_axis *axis,
                               uint64_t groups, struct zf_arena *a, struct zf_err *err)
 {
@@ -53,7 +53,7 @@ static bool ranges_cut_groups(struct dim_ranges *dim, const struct zf_mesh_axis 
     return true;
 }
 
-/* The strided axes of dimension d in the order in which they cut: the finest first. */
+/* The next strided axis of dimension d after `last`, in the order in which they cut: the finest first. */
 static const struct zf_mesh_axis *ranges_next_strided(const struct zf_dtensor *dt, uint32_t d,
                                                       const struct zf_mesh_axis *last)
 {

@@ -17,7 +17,7 @@ const char *zf_absent(struct zf_store *st, const char *path, char *out)
 
 enum { SERIES_DIGITS = 7 };
 
-/* Reads one to SERIES_DIGITS digits; *p moves behind them.  0 = there are none, or more. */
+/* Reads one to SERIES_DIGITS digits and moves *p past them; returns their number.  0: none, or more. */
 static size_t files_series_digits(const char **p, unsigned long *out)
 {
     size_t n = strspn(*p, "0123456789");
@@ -27,8 +27,8 @@ static size_t files_series_digits(const char **p, unsigned long *out)
     return n <= SERIES_DIGITS ? n : 0;
 }
 
-/* Are the numbers around the "of" at `of` those of a series?  With other marks than the writers' "-" they must have as
- * many digits as theirs: a save may well be called epoch_3_of_10. */
+/* Are the numbers around the "of" at `of` those of a numbered series?  With separators other than "-" they must have as
+ * many digits as writers use: a save may well be called epoch_3_of_10. */
 static bool files_series_at(const char *name, const char *of, struct zf_series *out)
 {
     const char *end = of - 1, *at = end;
@@ -64,7 +64,7 @@ bool zf_series_parse(const char *name, struct zf_series *out)
     return found;
 }
 
-/* The order of series; files of one are equal. */
+/* The order of series; files of the same series are equal. */
 static int files_series_cmp(const void *a, const void *b)
 {
     const struct zf_series_files *x = a, *y = b;
@@ -85,7 +85,7 @@ static int files_number_cmp(const void *a, const void *b)
     return by ? by : (x->as.number > y->as.number) - (x->as.number < y->as.number);
 }
 
-/* The least number that none of n files (in order) has, counted from `from`; `from` + of = all are there. */
+/* The smallest number from `from` on that none of n sorted files has; `from` + of: none is missing. */
 static unsigned long files_series_gap(const struct zf_series_files *f, size_t n, unsigned long from)
 {
     unsigned long want = from;
@@ -143,7 +143,7 @@ bool zf_series_fail(const struct zf_series_files *s, struct zf_err *err)
                    s->as.width, s->as.of, (int)s->as.stem, s->name);
 }
 
-/* A pointer is shorter than this. */
+/* The most bytes of a pointer file (latest and the like). */
 enum { POINTER_MAX = 1024 };
 
 bool zf_lfs_is(struct zf_source *src)

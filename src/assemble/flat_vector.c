@@ -30,21 +30,21 @@ static bool flat_lay_params(struct zf_flat_vector *v, const uint64_t *pad, struc
     return at != NULL;
 }
 
-/* The length of an untrimmed partition. */
+/* The length of a partition before trailing padding was trimmed. */
 static uint64_t flat_full_partition(const struct zf_flat_vector *v, const struct zf_flat_part *part,
                                     uint32_t align)
 {
     uint64_t need = v->at[v->n_params], end;
 
     for (uint32_t r = 0; r + 1 < v->n_ranks; r++) {
-        /* real data follows behind this one, so nothing was trimmed from it */
+        /* real data follows in the next partition, so nothing was trimmed from this one */
         if (!part[r].lost && part[r].n > 0 && zf_mul(part[r].n, r + 1ull, &end) && end < need)
             return part[r].n;
     }
     return align * flat_ceil(need, (uint64_t)align * v->n_ranks);
 }
 
-/* Real data follows, so the partition should be a full one. */
+/* Refuses a short partition that is followed by real data. */
 static bool flat_refuse_part(const struct zf_flat_vector *v, const struct zf_flat_part *part,
                              uint64_t n, uint64_t full, struct zf_err *err)
 {
@@ -110,7 +110,7 @@ bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank,
 
 /* ---- pieces ---- */
 
-/* The rank whose partition has element y of the vector. */
+/* The rank whose partition contains element y of the vector. */
 static uint32_t flat_rank_of(const struct zf_flat_vector *v, uint64_t y)
 {
     size_t i;
