@@ -26,7 +26,7 @@ struct hf_index_file {
     uint32_t number;   /* + 1; 0: new */
 };
 
-/* An index while it is read. */
+/* The reading of an index. */
 struct hf_index_reading {
     struct zf_jsonin *in;
     struct zf_st_index *out;
@@ -34,7 +34,7 @@ struct hf_index_reading {
     char *dir;                     /* its directory, "" = the root */
 };
 
-/* The number of the file of that name, which is entered if it is new. */
+/* The number of the file of that name; adds a new name. */
 static bool hf_index_number(struct hf_index_reading *r, const char *name, size_t n, uint32_t *out,
                             struct zf_err *err)
 {
@@ -51,7 +51,7 @@ static bool hf_index_number(struct hf_index_reading *r, const char *name, size_t
     return f != NULL;
 }
 
-/* The value of an entry as the path of a file of the store, malloc'ed.  NULL: it is none. */
+/* The value of an entry as the path of a file of the store, malloc'ed.  NULL: not a valid path. */
 static char *hf_index_value(struct hf_index_reading *r, const char *tensor, struct zf_err *err)
 {
     bool is_text = zf_jsonin_string(r->in);
@@ -67,7 +67,7 @@ static char *hf_index_value(struct hf_index_reading *r, const char *tensor, stru
     return zf_relpath_join(r->dir, text, err);
 }
 
-/* The same of a number, by which the writer of torch.distributed.checkpoint names its files.
+/* The same for a number, from which torch.distributed.checkpoint's writer makes its files' names.
  * Source: torch/distributed/checkpoint/_hf_utils.py, _gen_file_name (2.8 … 2.15). */
 static char *hf_index_value_number(struct hf_index_reading *r, const char *tensor,
                                    struct zf_err *err)
@@ -85,7 +85,7 @@ static char *hf_index_value_number(struct hf_index_reading *r, const char *tenso
 
 typedef char *hf_index_value_fn(struct hf_index_reading *r, const char *tensor, struct zf_err *err);
 
-/* A tensor of the map, whose name was read. */
+/* Reads the value of a tensor in the map, after its name. */
 static bool hf_index_entry(struct hf_index_reading *r, hf_index_value_fn *value, struct zf_err *err)
 {
     struct zf_st_index *x = r->out;
@@ -179,7 +179,7 @@ static bool hf_index_load_as(struct zf_store *st, const char *path, hf_index_fn 
         return true;
     zf_st_index_fini(out);
     if (err->code == ZF_E_LIMIT)
-        err->code = ZF_E_FORMAT; /* no true index is so long or so deep */
+        err->code = ZF_E_FORMAT; /* no real index is so long or so deep */
     return err->path[0] ? false : zf_err_in(err, "%s", path);
 }
 
@@ -217,7 +217,7 @@ bool zf_st_index_find(struct zf_store *st, const char *dir, const char *file, co
     else if (!zf_store_list(st, dir, &e, &n, err))
         return false;
     for (size_t i = 0; i < n && !sure; i++) {
-        if (!zf_name_ends(e[i].name, tail)) /* what is no file is refused when it is opened */
+        if (!zf_name_ends(e[i].name, tail)) /* entries other than files are refused when opened */
             continue;
         size_t stem = strlen(e[i].name) - strlen(tail);
         for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
@@ -256,13 +256,13 @@ bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
     return true;
 }
 
-/* The tensors that the index names in one file and that this file lacks. */
+/* The tensors that the index has in a file, but the file lacks. */
 struct index_lack {
     const char *first, *why;
     size_t n;
 };
 
-/* One note a file; a missing one has its own. */
+/* One note per file; a missing file has its own. */
 static bool index_note(const struct zf_st_index *x, const struct index_lack *lack,
                        struct zf_build *b, struct zf_err *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor is started by the first file that has a part of it, and every later file must give it the
- * same type, the same mesh, the same list of shards: files that disagree are of different saves.  A
- * DTensor's part is the product of ranges that its place in the mesh cuts out of the dimensions
- * (dtensor_ranges.h); ranks that an axis does not cut hold equal boxes, of which the first is taken and
- * the others are compared with it.
- * A ShardedTensor says its boxes itself.  That the boxes tile the tensor is proved by the seal. */
+/* The first file with a part of a tensor creates it, and every later file must have the same type,
+ * mesh and list of shards: files that disagree belong to different saves.  A DTensor's part is the
+ * product of ranges, one per dimension, which the rank's coordinate in the mesh determines
+ * (dtensor_ranges.c); ranks along a replicated axis hold equal boxes, of which the first is used and
+ * the others are compared with it.  A ShardedTensor lists its boxes.  The seal proves that the boxes
+ * cover the tensor exactly once. */
 #include "join.h"
 
 #include <inttypes.h>
@@ -20,10 +20,10 @@
 
 /* A tensor as the first file describes it. */
 struct join_first {
-    UT_hash_handle hh; /* of the draft's address */
+    UT_hash_handle hh; /* key: the draft's address */
     const char *file;
-    const struct zf_dtensor *dt; /* NULL: no DTensor */
-    const struct zf_sharded *st; /* NULL: no ShardedTensor */
+    const struct zf_dtensor *dt; /* NULL: not a DTensor */
+    const struct zf_sharded *st; /* NULL: not a ShardedTensor */
 };
 
 struct join {
@@ -31,14 +31,14 @@ struct join {
     struct zf_names *names;
     const struct zf_limits *lim;
     struct parts_kept parts;
-    struct zf_arena *temp;        /* until the end of the file */
-    const struct join_file *file; /* whose leaves come now */
-    struct zf_torch *torch;       /* the file itself, while it is open */
+    struct zf_arena *temp;        /* freed after each file */
+    const struct join_file *file; /* the current file */
+    struct zf_torch *torch;       /* the current file, while it is open */
     struct replicas_place replicas;
     uint64_t world;
-    struct join_box *boxes;   /* (tensor, box) that is there already */
-    struct join_first *first; /* of struct join_first */
-    uint64_t n_mesh;          /* the most ranks that a mesh has, 0 = no mesh yet */
+    struct join_box *boxes;   /* uthash: (tensor, box) that some rank had */
+    struct join_first *first; /* uthash */
+    uint64_t n_mesh;          /* ranks of the largest mesh, 0 = no mesh yet */
     int64_t group;            /* ranks of the process group of ShardedTensors, -1 = none yet */
     const char *mesh_file, *group_file;
 };
@@ -76,7 +76,7 @@ void join_free(struct join *j)
     free(j);
 }
 
-/* The first file's description of the tensor; made empty, for this file, when it is the first. */
+/* The first file's description of the tensor; if this file is the first, a new, empty one. */
 static struct join_first *join_first_of(struct join *j, const struct zf_draft *d,
                                         struct zf_err *err)
 {
@@ -87,7 +87,7 @@ static struct join_first *join_first_of(struct join *j, const struct zf_draft *d
     return f;
 }
 
-/* All ranks cut a tensor in one way. */
+/* Checks that all ranks shard a tensor in the same way. */
 static bool join_check_mesh(struct join *j, const struct zf_draft *d, const struct zf_dtensor *dt,
                             struct zf_err *err)
 {
@@ -104,7 +104,7 @@ static bool join_check_mesh(struct join *j, const struct zf_draft *d, const stru
                    parts_describe_mesh(f->dt, there, sizeof there), f->file);
 }
 
-/* Every rank lists the shards of all. */
+/* Checks that all ranks list the same shards. */
 static bool join_check_shards(struct join *j, const struct zf_draft *d, const struct zf_sharded *s,
                               struct zf_err *err)
 {
@@ -136,7 +136,7 @@ static bool join_check_shards(struct join *j, const struct zf_draft *d, const st
     return true;
 }
 
-/* The draft of a tensor, made by the first rank that has a piece of it; the others must agree. */
+/* The draft of a tensor, created for the first rank with a piece of it; the others must have the same type. */
 static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct zf_type type,
                                    struct zf_err *err)
 {
@@ -160,7 +160,7 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
     return NULL;
 }
 
-/* The entry of this very box of this tensor, a draft or a key. */
+/* The entry of this box of a tensor (`of`: its draft or key). */
 static struct join_box *join_box_of(struct join *j, const void *of, uint32_t ndim,
                                     const uint64_t *const box[2], struct zf_err *err)
 {
@@ -175,7 +175,7 @@ static struct join_box *join_box_of(struct join *j, const void *of, uint32_t ndi
 /* The position of an odometer over the ranges of all dimensions. */
 struct odometer {
     uint64_t *at;    /* [ndim] index of the range */
-    uint64_t *local; /* [ndim] where it begins in the local tensor */
+    uint64_t *local; /* [ndim] its start in the local tensor */
     uint64_t *start, *size;
 };
 
@@ -255,7 +255,7 @@ static bool join_check_local(const struct zf_tensor_ref *t, const struct dim_ran
     return true;
 }
 
-/* The DTensor as the rank at this place of the mesh has it. */
+/* The DTensor with this rank's coordinate in the mesh. */
 static bool join_placed(struct join *j, const struct part *p, struct zf_dtensor *out,
                         struct zf_err *err)
 {
@@ -270,7 +270,7 @@ static bool join_placed(struct join *j, const struct part *p, struct zf_dtensor 
     return axis != NULL;
 }
 
-/* The piece of a tensor that is made of others: kept until all are there. */
+/* Stores a piece of a composed tensor until all pieces are there. */
 static bool join_composed(struct join *j, const struct part *p, const struct dim_ranges *dim,
                           struct zf_err *err)
 {
@@ -357,7 +357,7 @@ static bool join_sharded(struct join *j, struct zf_spot spot, const struct part 
 
 /* ---- all ---- */
 
-/* A tensor that cannot be joined is left out with a note; damage is an error. */
+/* Leaves out a tensor that cannot be joined, with a note; damage is an error. */
 static bool join_left_out(struct join *j, struct zf_spot spot, struct zf_err *err)
 {
     if (err->code != ZF_E_UNSUPPORTED) {
@@ -367,7 +367,7 @@ static bool join_left_out(struct join *j, struct zf_spot spot, struct zf_err *er
     return zf_leave_out_at(j->b, j->file->path, spot, err);
 }
 
-/* An optimizer's state of which one file's value is not understood costs itself, whatever the other files have: said once. */
+/* Leaves out an optimizer state if one file's value of it is not understood, whatever the other files have; noted once. */
 static bool join_note_odd(struct join *j, struct part_key *key, struct zf_spot spot,
                           struct zf_err *err)
 {
@@ -420,14 +420,14 @@ static bool join_takes(const struct join *j, enum zf_torch_kind kind)
            (kind == ZF_TORCH_DENSE && j->world > 1);
 }
 
-/* No piece, but another file may have one. */
+/* Is this value not a piece, although another file may have pieces under its path? */
 static bool join_is_odd(const struct join *j, enum zf_torch_kind kind)
 {
     return j->world > 1 &&
            (kind == ZF_TORCH_OPAQUE || kind == ZF_TORCH_PARTS || kind == ZF_TORCH_META);
 }
 
-/* A plain value of the first file, where the other files have pieces of an optimizer state. */
+/* Handles a plain value of the first file, where other files have pieces of an optimizer state. */
 static bool join_take_odd(struct join *j, const struct zf_leaf *leaf, bool *taken,
                           struct zf_err *err)
 {
@@ -463,7 +463,7 @@ bool join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err
     return p && join_part(j, p, err);
 }
 
-/* ---- files that are not held open ---- */
+/* ---- files that were closed again ---- */
 
 struct keeping {
     struct join *j;
@@ -510,7 +510,7 @@ bool join_kept(struct join *j, const struct join_file *file, struct zf_err *err)
     return true;
 }
 
-/* Compares the number of ranks that a file says with the number of files. */
+/* Compares the number of ranks recorded in a file with the number of files. */
 static bool join_check_world(struct join *j, const char *file, uint64_t ranks, struct zf_err *err)
 {
     if (ranks == j->world)

@@ -4,7 +4,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/base/num.h>
 
-/* The part of the local tensor that begins at `local`; NULL: its corner. */
+/* The part of the local tensor that starts at `local`; NULL: at 0. */
 bool join_box_from(const struct zf_tensor_ref *r, const uint64_t *local, struct zf_from *out,
                    struct zf_err *err)
 {
@@ -22,7 +22,7 @@ bool join_box_from(const struct zf_tensor_ref *r, const uint64_t *local, struct 
     return true;
 }
 
-/* The elements of a box, which may lie apart in its source, as a packed tensor.  *made: the source behind it. */
+/* The elements of a box, which may be strided in its source, as a packed tensor.  *made: the source made for it. */
 static bool join_box_packed(struct zf_type type, struct zf_from from, struct zf_tensor_ref *out,
                             struct zf_source **made, struct zf_err *err)
 {

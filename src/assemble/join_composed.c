@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DTensors whose local tensors are made of several others: gathered file by file, placed when all are there. */
+/* DTensors whose local tensors are composed of several others: collected file by file, added when all are there. */
 #include "join_box.h"
 
 #include <string.h>
@@ -124,7 +124,7 @@ static bool join_composed_at(struct zf_composed *of, struct zf_spot spot,
     return zf_composed_end(of, ok, err);
 }
 
-/* Does one chunk hold all of the tensor? */
+/* Does one chunk hold the whole tensor? */
 static bool join_composed_is_whole(const struct composed_chunk *c)
 {
     if (c->next || !c->start)

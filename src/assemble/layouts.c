@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* The first row that is found, and where; NULL: none. */
+/* The first row whose files are found; *where: in which file or directory.  NULL: none. */
 static const struct zf_layout *layouts_find(const struct zf_layout *row, const struct zf_save *save,
                                             const struct zf_open_opts *o, const char **where)
 {

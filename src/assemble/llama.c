@@ -15,14 +15,14 @@ enum llama_extent {
     LLAMA_QUERY,
     LLAMA_KEY,
     LLAMA_VOCABULARY,
-    LLAMA_ANY, /* of the feed-forward layers, and of rotary frequencies: nothing else says it */
+    LLAMA_ANY, /* feed-forward width and rotary frequencies: not in the configuration */
 };
 
-/* Cut along the width of the model by Llama 1 and 2, along the vocabulary by Llama 3. */
+/* Sharded along the model's width by Llama 1 and 2, along the vocabulary by Llama 3. */
 #define LLAMA_EITHER 2u
 
 struct llama_known {
-    const char *name; /* behind "layers.N.", if layer */
+    const char *name; /* if `layer`, without "layers.N." */
     bool layer;
     uint32_t ndim;
     enum llama_extent extent[2];
@@ -48,7 +48,7 @@ static const struct llama_known llama_table[] = {
 
 /* ---- widths ---- */
 
-/* A positive number that is not absurd: widths are multiplied.  0 = absent, null or negative. */
+/* Reads a positive number, small enough that widths can be multiplied.  0 = absent, null or negative. */
 static bool llama_number(const json_t *j, const char *key, uint64_t *out, struct zf_err *err)
 {
     const json_t *v = json_object_get(j, key);
@@ -86,7 +86,7 @@ bool zf_llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_lim
 {
     uint64_t n;
 
-    /* Without params.json: heads as wide as the model, as in every Llama of Meta's. */
+    /* Without params.json: all heads together are as wide as the model, as in every Llama of Meta's. */
     *out = (struct zf_llama_width){.model = norm, .query = norm};
     if (!zf_store_find(st, PARAMS))
         return true;
@@ -97,7 +97,7 @@ bool zf_llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_lim
 
 /* ---- parameters ---- */
 
-/* Bytes of "layers.N." at the head of a name, or 0. */
+/* The length of "layers.N." at the start of a name, or 0. */
 static size_t llama_layer(const char *name, size_t n)
 {
     static const char word[] = "layers.";
@@ -134,7 +134,7 @@ static uint64_t llama_extent(const struct zf_llama_width *w, enum llama_extent e
     }
 }
 
-/* The whole that equal shards make is as the widths say. */
+/* Checks that the shards, joined along *out, have the size that the widths give. */
 static bool llama_fits(struct zf_llama_width *w, const struct zf_tree_tensor *t,
                        const struct llama_known *k, struct zf_cut_rule *out, struct zf_err *err)
 {
@@ -198,7 +198,7 @@ bool zf_llama_check_alone(struct zf_store *st, const struct zf_limits *lim, stru
     if (!zf_llama_width_read(st, zf_draft_type(n).shape[0], lim, &w, err)) {
         if (err->code != ZF_E_FORMAT)
             return false;
-        zf_err_clear(err); /* of another model, or no JSON: it proves nothing */
+        zf_err_clear(err); /* another model's file, or not JSON: no evidence */
         return true;
     }
     const uint64_t rows = zf_draft_type(q).shape[0];

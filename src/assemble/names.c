@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only hashes of what was seen are kept, and searched when all was seen.  Two names with one hash could at worst make a file name
+/* Only hashes of names are kept, and searched after all names were seen.  A hash collision could at worst make a file name
  * longer than needed; bytes never depend on it. */
 #include <zf/assemble/names.h>
 
@@ -16,11 +16,11 @@
 
 #include "optim_key.h"
 
-/* DistributedDataParallel is a module with one called this. */
+/* DistributedDataParallel holds the model as its submodule "module". */
 static const char ddp_word[] = "module.";
 
-/* FSDP1 takes its own word out of the state dicts it makes, but not out of every list of names that is saved with
- * them (the `param_names` of an optimizer).  Source: torch/distributed/fsdp/_common_utils.py, FSDP_PREFIX
+/* FSDP1 removes its prefix from the state dicts it makes, but not from every list of names that is saved with them (the
+ * `param_names` of an optimizer).  Source: torch/distributed/fsdp/_common_utils.py, FSDP_PREFIX
  * (1.12 … 2.14). */
 static const char fsdp_word[] = "_fsdp_wrapped_module.";
 
@@ -48,14 +48,14 @@ static const char *const own_names[] = {
     "pytorch_model.bin",
 };
 
-/* Room for a path without fsdp_word. */
+/* Memory for a path without fsdp_word. */
 struct wrappers {
     struct zf_out text;
     zf_vec(struct zf_step) step;
 };
 
 struct name_id {
-    UT_hash_handle hh; /* key: the hash of head and id */
+    UT_hash_handle hh; /* key: a hash of head and id */
     const char *p;     /* the name, in the arena */
     size_t n;
 };
@@ -102,7 +102,7 @@ static bool wrappers_in(struct zf_path path)
     return found;
 }
 
-/* Adds p[n] without the words. */
+/* Appends p[n] without fsdp_word. */
 static void wrappers_copy(struct zf_out *out, const char *p, size_t n)
 {
     const size_t word = sizeof fsdp_word - 1;
@@ -115,8 +115,8 @@ static void wrappers_copy(struct zf_out *out, const char *p, size_t n)
     zf_out_add(out, p, n);
 }
 
-/* Takes fsdp_word out of every step of *path, which points into w then, until the next call; a path without it stays
- * as it is. */
+/* Removes fsdp_word from every step of *path, which then points into w, until the next call; a path without it is not
+ * changed. */
 static bool wrappers_off(struct wrappers *w, struct zf_path *path, struct zf_err *err)
 {
     size_t at = 0;
@@ -144,7 +144,7 @@ static bool wrappers_off(struct wrappers *w, struct zf_path *path, struct zf_err
     return true;
 }
 
-/* The path inside of what holds container and optimizers; that of anything else there stays. */
+/* The path without an outer word, if a container or an optimizer is below it. */
 static struct zf_path names_inside(struct zf_path path)
 {
     const struct zf_step *s = path.step;
@@ -172,7 +172,7 @@ bool zf_names_extra_state(const char *key, size_t n)
     return n >= t && memcmp(key + n - t, tail, t) == 0;
 }
 
-/* ---- what was seen ---- */
+/* ---- names seen ---- */
 
 static uint64_t names_hash(const char *a, size_t an, const char *b, size_t bn)
 {
@@ -184,14 +184,14 @@ static bool names_put(struct zf_sorted *s, const char *p, size_t n, struct zf_er
     return zf_sorted_add(s, zf_hash(0, p, n), err);
 }
 
-/* A flat entry cannot be split, nor an id named, before everything was seen. */
+/* An entry that waits until all names were seen: a flat one cannot be split, nor an id named, before. */
 struct names_pending {
     struct names_pending *next;
     struct optim_key entry;
 };
 
-/* An optimizer of a DDP model calls its parameters by longer names than the model's own state dict;
- * the longer one stays where it is a parameter's. */
+/* Removes "module." from the name of an optimizer entry: with DDP, optimizers use longer names than
+ * the model's state dict.  A longer name that is a parameter's is kept. */
 static void names_drop_ddp(struct zf_names *names, struct optim_key *e)
 {
     const size_t w = sizeof ddp_word - 1;
@@ -204,7 +204,7 @@ static void names_drop_ddp(struct zf_names *names, struct optim_key *e)
     }
 }
 
-/* The entry's name as the tree spells it: integer ids by their parameter. */
+/* Sets the entry's name as shown: an integer id becomes the name of its parameter. */
 static void names_reduce_entry(struct zf_names *names, struct optim_key *e)
 {
     if (word_digits(e->name, e->name_len)) {
@@ -218,7 +218,7 @@ static void names_reduce_entry(struct zf_names *names, struct optim_key *e)
     names_drop_ddp(names, e);
 }
 
-/* An id without a name is not known to shadow anything, so it stays with the optimizer. */
+/* Is the entry a named parameter's master copy?  One with an unnamed id stays with the optimizer. */
 static bool names_is_master(const struct optim_key *e)
 {
     return ONE_OF(e->key, e->key_len, master_words) && !word_digits(e->name, e->name_len);
@@ -273,7 +273,7 @@ static bool names_add(struct zf_names *names, struct zf_path path, struct zf_err
     size_t n = names->key.n;
 
     if (optim_key_parse(path, key, n, &e)) {
-        /* Names and ids are complete only when everything was seen. */
+        /* Names and ids are complete only after all files were seen. */
         bool named = e.name && !word_digits(e.name, e.name_len) &&
                      !word_starts(e.name, e.name_len, ddp_word);
         return named ? names_remember_entry(names, &e, err) : names_postpone(names, &e, err);
@@ -342,7 +342,7 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
     return true;
 }
 
-/* Everything was seen: now the postponed entries can be named. */
+/* Names the waiting entries, after all names were seen. */
 static bool names_add_pending(struct zf_names *names, struct zf_err *err)
 {
     for (struct names_pending *p = names->pending; p; p = p->next)
@@ -367,7 +367,7 @@ static bool names_place_set(struct zf_names *names, const char *dir, const char 
     return zf_out_ok(&names->set, err);
 }
 
-/* The place `name` in a set, which NULL leaves as it was composed. */
+/* The spot `name` in a set; set NULL: the set composed before. */
 static bool names_place_as(struct zf_names *names, const char *set, const char *name, size_t n,
                            struct zf_spot *out, struct zf_err *err)
 {
@@ -403,7 +403,7 @@ static bool names_place_entry(struct zf_names *names, struct optim_key *e, struc
            names_place_as(names, NULL, names->name.p, names->name.n, out, err);
 }
 
-/* A weight under its reduced name, or under stored/ when a master shadows it. */
+/* The spot of a weight: its reduced name, or stored/ if it has a master copy. */
 static bool names_place_weight(struct zf_names *names, const char *name, size_t n,
                                struct zf_spot *out, struct zf_err *err)
 {

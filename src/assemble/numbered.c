@@ -11,7 +11,7 @@ enum { NUMBERED_DIGITS = 7 };
 
 /* ---- one name ---- */
 
-/* Takes the number that "%r" or "%02r" stands for off the front of *name; *p moves behind the letter. */
+/* Reads the number for "%r" or "%02r" from *name; moves *name and *p past it. */
 static bool numbered_take(const char **p, const char **name, uint32_t *out)
 {
     size_t padded = (*p)[1] == '0' ? (size_t)((*p)[2] - '0') : 0, n = strspn(*name, "0123456789");
@@ -24,7 +24,7 @@ static bool numbered_take(const char **p, const char **name, uint32_t *out)
     return true;
 }
 
-/* Counts the numbers of p[n]. */
+/* The number of placeholders in p[n]. */
 static size_t numbered_count(const char *p, size_t n)
 {
     size_t found = 0;
@@ -34,8 +34,8 @@ static size_t numbered_count(const char *p, size_t n)
     return found;
 }
 
-/* Does the rest of a name fit the rest of a pattern, of which `at` numbers are behind?  It calls itself for each bracket
- * and each star of the pattern, which is ours. */
+/* Does the rest of a name match the rest of a pattern, after `at` numbers?  The recursion is as deep as the pattern has
+ * brackets and stars; patterns are constants of ours. */
 static bool numbered_rest(const char *p, const char *name, size_t at, struct zf_numbered_file *out)
 {
     while (*p) {
@@ -74,7 +74,7 @@ bool zf_numbered_fits(const char *pattern, const char *name, struct zf_numbered_
     return numbered_rest(pattern, name, 0, out);
 }
 
-/* The place of a letter among the numbers of a pattern; ZF_NUMBERS: it has none. */
+/* The index of a letter among the numbers of a pattern; ZF_NUMBERS: not in it. */
 static size_t numbered_index(const char *pattern, char letter)
 {
     size_t at = 0;
@@ -195,15 +195,15 @@ size_t zf_numbered_run(const struct zf_numbered *l, size_t from)
     return end;
 }
 
-/* ---- are all there? ---- */
+/* ---- completeness ---- */
 
-/* The letters of a pattern that are places, and how many there are of each. */
+/* The letters of a pattern that are coordinates (ranks), and the size of each axis. */
 struct numbered_axes {
     uint32_t n;
     struct numbered_axis {
-        size_t at;     /* its place among the numbers */
-        size_t of;     /* that of the number that says how many; ZF_NUMBERS: none does */
-        uint32_t size; /* 0: its brackets are missing */
+        size_t at;     /* index among the numbers */
+        size_t of;     /* index of the number with the axis's size; ZF_NUMBERS: none */
+        uint32_t size; /* 0: the pattern's brackets around it are missing in the name */
     } axis[ZF_NUMBERS];
 };
 
@@ -224,7 +224,7 @@ static void numbered_axes(const char *pattern, struct numbered_axes *out)
     }
 }
 
-/* Two files must name the same sizes, and have the same brackets. */
+/* Do two files name the same sizes, and have the same optional parts? */
 static bool numbered_same_sizes(const struct numbered_axes *x, const struct zf_numbered_file *a,
                                 const struct zf_numbered_file *b)
 {
@@ -266,7 +266,7 @@ static bool numbered_measure(const struct zf_numbered *l, size_t from, size_t en
     return true;
 }
 
-/* Writes the name of place number k. */
+/* Writes the name of the file at coordinate number k. */
 static void numbered_name(const struct zf_numbered *l, const struct zf_numbered_file *like,
                           const struct numbered_axes *x, uint64_t k, char *out, size_t room)
 {
@@ -281,7 +281,7 @@ static void numbered_name(const struct zf_numbered *l, const struct zf_numbered_
     zf_numbered_print(l->pattern, &f, out, room);
 }
 
-/* Which place is it?  The last letter counts fastest. */
+/* The file's coordinates as one number; the last letter varies fastest. */
 static uint64_t numbered_place(const struct numbered_axes *x, const struct zf_numbered_file *f)
 {
     uint64_t k = 0;
@@ -328,7 +328,7 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
     return true;
 }
 
-/* ---- one file a rank ---- */
+/* ---- one file per rank ---- */
 
 bool zf_ranks_list(struct zf_store *st, struct zf_arena *a, const char *dir, const char *pattern,
                    uint32_t world, struct zf_ranks *out, struct zf_err *err)

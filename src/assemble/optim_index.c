@@ -28,10 +28,10 @@ struct optim_index {
     struct zf_store *st;
     struct zf_build *b;
     struct zf_torch_set *set;
-    uint64_t n; /* parameters found where the index has them */
+    uint64_t n; /* parameters found in the file that the index names */
 };
 
-/* The i-th key of a dict as the index spells it; NULL: it is no number. */
+/* The i-th key of a dict as text, as in the index; NULL: not a number. */
 static const char *optim_index_key(const struct zf_pv *root, uint64_t i, char digits[24])
 {
     const struct zf_pv *key = zf_pv_key(root, i);
@@ -45,7 +45,7 @@ static const char *optim_index_key(const struct zf_pv *root, uint64_t i, char di
     return digits;
 }
 
-/* The file holds the parameters that the index has in it, and no others. */
+/* Checks that the file holds exactly the parameters that the index has in it. */
 static bool optim_index_check(struct optim_index *o, const char *file, struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_set_root(o->set, file);
@@ -85,7 +85,7 @@ static bool optim_index_add_file(void *ctx, const char *file, bool here, struct 
     return optim_index_check(o, file, err);
 }
 
-/* Why the states of a parameter are not there, or NULL. */
+/* The reason why the states of a parameter are missing, or NULL. */
 static const char *optim_index_lacks(void *ctx, const char *tensor, const char *file)
 {
     const struct optim_index *o = ctx;
@@ -112,7 +112,7 @@ bool zf_optim_index_add(const struct zf_st_index *x, struct zf_store *st,
 
     if (!s || !zf_st_index_read(x, st, &reader, b, err))
         return false;
-    /* Looking each up takes a while, and is for naming what is missing. */
+    /* Looking up each one is slow, and only needed to name what is missing. */
     if (i.n != HASH_COUNT(x->entry) && !zf_st_index_check(x, &reader, b, err))
         return false;
     if (!zf_torch_set_add(s, x->groups, ZF_ROLE_REST, zf_coord_data(0), err) &&

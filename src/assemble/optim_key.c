@@ -10,7 +10,7 @@
 static const char *const containers[ZF_CONTAINERS] = {"model", "module", "state_dict", "net",
                                                       "model_state_dict"};
 
-/* Optimizer keys that Megatron writes in front of the parameter's name. */
+/* Optimizer keys that Megatron writes before the parameter's name. */
 static const char *const state_words[] = {
     "exp_avg",         "exp_avg_sq",        "max_exp_avg_sq", "step",
     "momentum_buffer", "grad_norm_exp_avg", "fp32_param",     "master_param",
@@ -50,7 +50,7 @@ bool word_starts(const char *p, size_t n, const char *word)
     return n >= w && memcmp(p, word, w) == 0;
 }
 
-/* A whole word that starts with "optim". */
+/* Is p[n] a whole word that starts with "optim"? */
 static bool optim_key_optimizer_word(const char *p, size_t n)
 {
     if (!word_starts(p, n, "optim"))
@@ -61,7 +61,7 @@ static bool optim_key_optimizer_word(const char *p, size_t n)
     return true;
 }
 
-/* How long it is up to a dot. */
+/* The length of p[n] up to its first dot. */
 static size_t optim_key_word_len(const char *p, size_t n)
 {
     const char *dot = memchr(p, '.', n);
@@ -82,7 +82,7 @@ int container_number(const char *p, size_t n)
     return -1;
 }
 
-/* bitsandbytes keeps what it quantized in a mapping, which its loader flattens again.
+/* bitsandbytes saves quantized states in a nested dict, which its loader flattens again.
  * Source: bitsandbytes/optim/optimizer.py (state_dict, load_state_dict, 0.50). */
 static void optim_key_flatten(struct optim_key *e)
 {
@@ -98,7 +98,7 @@ static void optim_key_flatten(struct optim_key *e)
     }
 }
 
-/* The parts of `text` behind ".state." when the path itself says where the name ends. */
+/* Splits `text`, after ".state.", where the path's steps show where the name ends. */
 static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
 {
     if (path.n < state + 3)
@@ -106,7 +106,7 @@ static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, ui
     const struct zf_step *name = &path.step[state + 1], *key = &path.step[state + 2];
     bool id = name->index || word_digits(name->p, name->n);
     if (path.n > state + 3 && !id)
-        return; /* nested further: only the known parameters decide */
+        return; /* nested deeper: only the known parameter names can decide */
     e->name = e->text;
     e->name_len = name->n;
     e->key = e->text + name->n + 1;
@@ -123,8 +123,8 @@ static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, ui
     optim_key_flatten(e);
 }
 
-/* Does key[n] start with an optimizer's name?  It may follow one other word, as in
- * `app.optim` and `chained_0.optimizer`, but not inside a container:
+/* Does key[n] start with an optimizer's name?  One other word may be before it, as in
+ * `app.optim` and `chained_0.optimizer`, but not a model's container:
  * a model may have an `optim_head`. */
 static bool optim_key_optimizer_head(const char *key, size_t n)
 {

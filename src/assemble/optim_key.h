@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words that keys of checkpoints are made of, and the entries of an optimizer's state. */
+/* Parses keys of checkpoints: containers, and the entries of an optimizer's state. */
 #ifndef ASSEMBLE_OPTIM_KEY_H
 #define ASSEMBLE_OPTIM_KEY_H
 
@@ -14,17 +14,17 @@ bool word_starts(const char *p, size_t n, const char *word);
 /* words: an array. */
 #define ONE_OF(p, n, words) word_of(p, n, words, sizeof(words) / sizeof((words)[0]))
 
-/* The names that a checkpoint gives to its model, best first. */
+/* Names under which checkpoints hold their model, best first. */
 enum { ZF_CONTAINERS = 5 };
 const char *container_name(int i);
-/* The number of a container's name, or -1. */
+/* The index of a container's name, or -1. */
 int container_number(const char *p, size_t n);
 
-/* An optimizer's entry, taken apart.  The texts point into the joined key. */
+/* The parts of an optimizer's entry.  The texts point into the joined key. */
 struct optim_key {
     const char *head, *text; /* before and after ".state." */
     size_t head_len, text_len;
-    const char *name, *key; /* NULL while the split is not known */
+    const char *name, *key; /* NULL as long as the split is not known */
     size_t name_len, key_len;
 };
 
@@ -34,8 +34,8 @@ bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct opti
 /* Is key[n] a setting of an optimizer's groups, "optimizer.param_groups.0.lr"? */
 bool optim_key_is_setting(const char *key, size_t n);
 
-/* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
- * key in front, else at the last dot.  False when there is no dot at all. */
+/* Splits a flat entry: after the longest parameter name in `params` (hashes of names), else after a
+ * key at its start, else at the last dot.  False: there is no dot. */
 bool optim_key_split(struct optim_key *e, struct zf_sorted *params);
 
 #endif

@@ -62,8 +62,8 @@ static bool groups_each_of_map(const struct zf_pv *map, optimizer_fn *fn, void *
     return true;
 }
 
-/* Calls fn for the optimizers of a file that are recognised by their place: at its top, or in its "state",
- * which is no part of their names (names.c, outer_words). */
+/* Calls fn for the optimizers of a file at its top level, or in its "state", which is not part of their names
+ * (names.c, outer_words). */
 static bool groups_each_optimizer(struct zf_torch *t, const char *file_head, optimizer_fn *fn,
                                   void *ctx, struct zf_err *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a tensor is in the tree is known only when the paths of all files were seen, so what the
- * files say is needed after they were read.  Keeping the pickles of a thousand ranks would take
- * several kilobytes for each of their tensors.  Here a part takes about two hundred bytes, because
- * nearly all that a rank says of a tensor was said by the rank before it: type, shape, mesh and list
- * of shards are kept once and shared as long as the next file agrees. */
+/* The path of a tensor in the tree is known only after all files were seen, so the descriptions of
+ * tensors must outlive the reading of the files.  Keeping the pickles of a thousand ranks would take
+ * several kilobytes per tensor.  Here a part takes about two hundred bytes, because ranks describe a
+ * tensor almost identically: type, shape, mesh and list of shards are stored once, and shared by
+ * files that repeat them. */
 #include "parts.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static bool parts_spell(struct parts_kept *p, struct zf_path path, struct zf_err
     return zf_out_ok(&p->spelt, err);
 }
 
-/* A copy of the path whose texts are those of its key. */
+/* A copy of the path, with texts that point into its key. */
 static bool parts_keep_path(struct zf_arena *a, struct zf_path path, const char *spelt,
                             struct zf_path *out, struct zf_err *err)
 {
@@ -64,14 +64,14 @@ static struct part_key *parts_key(struct parts_kept *p, struct zf_path path, str
                : NULL;
 }
 
-/* ---- what is kept ---- */
+/* ---- stored descriptions ---- */
 
 static bool parts_equal(const uint64_t *a, const uint64_t *b, uint64_t n)
 {
     return a == b || n == 0 || memcmp(a, b, n * sizeof *a) == 0;
 }
 
-/* A copy of v[n], or `like` when that is the same. */
+/* A copy of v[n], or `like` if that is equal. */
 static const uint64_t *parts_keep(struct parts_kept *p, const uint64_t *v, uint64_t n,
                                   const uint64_t *like, struct zf_err *err)
 {
@@ -80,7 +80,7 @@ static const uint64_t *parts_keep(struct parts_kept *p, const uint64_t *v, uint6
     return zf_arena_copy(p->keep.arena, v, n, sizeof *v, err);
 }
 
-/* Keeps the reference of a tensor; like: one whose sizes it may share, or NULL. */
+/* Stores a reference to a tensor; like: one whose shape and strides it may share, or NULL. */
 static bool parts_keep_ref(struct parts_kept *p, const struct zf_torch_tensor *t,
                            const struct zf_tensor_ref *like, struct zf_tensor_ref *out,
                            struct zf_err *err)
@@ -106,7 +106,7 @@ static bool parts_read_ref(struct parts_kept *p, struct part_key *key, struct zf
     return true;
 }
 
-/* The rank's own tensor, of the type of the whole. */
+/* Reads the rank's local tensor, which must have the dtype of the whole. */
 static bool parts_read_local(struct parts_kept *p, const struct part *part, struct zf_torch *t,
                              const struct zf_pv *v, struct zf_type whole, struct zf_tensor_ref *out,
                              struct zf_err *err)
@@ -209,7 +209,7 @@ static const struct zf_dtensor *parts_keep_dtensor(struct parts_kept *p,
     return copy->shape ? copy : NULL;
 }
 
-/* The tensors that a local one is made of. */
+/* The reading of the tensors that a local tensor is composed of. */
 struct parts_reading {
     struct parts_kept *kept;
     struct part_piece *first, *last;
@@ -359,7 +359,7 @@ static bool parts_read_kind(struct parts_kept *p, struct part *part, struct zf_t
     return ref && parts_read_ref(p, part->key, t, v, ref, err);
 }
 
-/* Keeps the failure. */
+/* A stored copy of the failure. */
 static const struct zf_err *parts_keep_why(struct parts_kept *p, struct zf_err *err)
 {
     return err->code == ZF_E_NOMEM ? NULL : zf_arena_copy(p->keep.arena, err, 1, sizeof *err, err);

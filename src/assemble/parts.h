@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors of all ranks' files, kept when the files' pickles are freed. */
+/* Descriptions of the tensors in all ranks' files, which outlive the files' pickles. */
 #ifndef ASSEMBLE_PARTS_H
 #define ASSEMBLE_PARTS_H
 
@@ -21,10 +21,10 @@ struct replica {
     struct zf_coord at;
 };
 
-/* The copies of one tensor, in the order in which they are to be asked; {0} has none. */
+/* The copies of one tensor, in the order in which they are compared; {0} has none. */
 struct replicas {
     struct replica *first, *last;
-    bool extra; /* no weights: shown under extra/ */
+    bool extra; /* not a weight: shown under extra/ */
 };
 
 struct replicas_place {
@@ -40,41 +40,39 @@ struct replicas_place {
 bool replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
                     struct zf_err *err) ZF_CHECKED;
 
-/* A path that several files have.  What the last of them said of it is shared by those that say the
- * same. */
+/* A path that several files have.  The last file's description is shared by files that repeat it. */
 struct part_key {
-    UT_hash_handle hh; /* key: the path's steps, each behind its length */
+    UT_hash_handle hh; /* key: the path's steps, each with its length before it */
     struct zf_path path;
-    const struct zf_dtensor *dt; /* its axes have no coordinates, its tensor is no value */
+    const struct zf_dtensor *dt; /* without coordinates and local tensor */
     const struct zf_sharded *st; /* without local shards */
     const struct zf_tensor_ref *ref;
     struct replicas copies;
-    const struct zf_err
-        *odd; /* not NULL: why a file's value is not understood as a piece, the first of odd_file */
+    const struct zf_err *odd; /* not NULL: why the value of odd_file is not understood as a piece */
     const char *odd_file;
-    bool noted;                          /* and it was said */
-    bool composed;                       /* a file's local tensor is made of others */
-    const char *attrs;                   /* of these, the first file's (zf_torch_attrs) */
-    struct composed_chunk *chunk, *last; /* its pieces then (join_composed.h) */
+    bool noted;        /* there was a note on that */
+    bool composed;     /* a file's local tensor is composed of others */
+    const char *attrs; /* if composed: the first file's attributes (zf_torch_attrs) */
+    struct composed_chunk *chunk, *last; /* if composed: its pieces (join_box.h) */
 };
 
-/* A tensor of those that a rank's piece of a composed tensor is made of (composed.h). */
+/* One of the tensors that a rank's piece of a composed tensor consists of (composed.h). */
 struct part_piece {
     struct part_piece *next; /* in the order of the file */
     const char *name;
-    bool is_number; /* then there is no ref */
+    bool is_number; /* a number instead of a tensor: no ref */
     struct zf_number number;
     struct zf_tensor_ref ref;
 };
 
 /* One file's part of a tensor. */
 struct part {
-    struct part *next; /* of the same file */
+    struct part *next; /* in the same file */
     struct part_key *key;
     enum zf_torch_kind kind; /* DENSE, DTENSOR, SHARDED; NOT: it could not be read */
     uint32_t n;
     const struct zf_tensor_ref *ref; /* [n] the local tensors */
-    const struct part_piece *piece;  /* of a DTENSOR whose local tensor is composed; n is 0 then */
+    const struct part_piece *piece;  /* DTENSOR with a composed local tensor; n is 0 then */
     union {
         struct {
             const struct zf_dtensor *dt;
@@ -82,7 +80,7 @@ struct part {
         };
         struct {
             const struct zf_sharded *st;
-            const struct zf_shard *shard; /* [n] their places */
+            const struct zf_shard *shard; /* [n] their boxes */
         };
         const struct zf_err *why; /* kind NOT */
     };
@@ -96,20 +94,20 @@ struct parts_kept {
 };
 void parts_fini(struct parts_kept *p);
 
-/* Reads a leaf of kind DENSE, DTENSOR or SHARDED of t, the file of that path, which may be freed afterwards; the path stays.  What is
- * wrong with it is kept as well, for whoever joins it.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
+/* Reads a leaf of kind DENSE, DTENSOR or SHARDED of t, the file at path `file`; t may be freed afterwards, the path may not.
+ * An error in the leaf is stored in the part, for join_kept to report.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
 struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
                         const char *file, struct zf_err *err) ZF_CHECKED;
 
-/* The key of a leaf of another kind, which is no piece that could be joined.  NULL: as above. */
+/* The key of a leaf of another kind, which is not a piece that could be joined.  NULL: as above. */
 struct part_key *parts_add_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
                                const char *file, struct zf_err *err) ZF_CHECKED;
 
-/* For sentences: "float32 [4, 6]"; "2 x 4 (Shard(0), Replicate)".  Answer out, of n bytes. */
+/* Texts for messages: "float32 [4, 6]"; "2 x 4 (Shard(0), Replicate)".  Both return out, of n bytes. */
 const char *parts_describe(struct zf_type t, char *out, size_t n);
 const char *parts_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n);
 
-/* Are both cut in one way? */
+/* Are both sharded in the same way? */
 bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b);
 
 #endif

@@ -6,9 +6,9 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-/* A part that a file had. */
+/* A part found in a file. */
 struct pieces_part {
-    UT_hash_handle hh; /* of the tensor and the place */
+    UT_hash_handle hh; /* key: a hash of the tensor and the range */
     const char *path;  /* NULL: no file so far */
     struct zf_tensor_ref of;
 };
@@ -26,7 +26,7 @@ static bool pieces_differ(struct zf_spot spot, const char *how, const char *from
                    spot.set, *spot.set ? "/" : "", spot.name, how, from);
 }
 
-/* Is it a copy of a part that is there?  Else it is remembered. */
+/* Is x a copy of a part that another file had?  If not, records it. */
 static bool pieces_is_copy(struct zf_pieces *p, const struct zf_draft *d, const struct zf_piece *x,
                            bool *out, struct zf_err *err)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* First each vector is cut: the weight at an element is the one that the masters from there on round to, and where two of
- * different lengths fit, nothing is proven.  Then the pieces are given to the weights that they are alike, in order. */
+/* First each vector is cut into pieces: the weight that starts at an element is the one that the masters from there on
+ * round to; if weights of different lengths fit, nothing is proved.  Then the pieces are assigned, in order, to the
+ * weights that they equal. */
 #include "prove.h"
 
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 #include <zf/base/sorted.h>
 #include <zf/model/cast.h>
 
-#define PROVE_ASKED (1u << 22)   /* questions for the order */
-#define PROVE_PAIRS (1ull << 28) /* of a master and a weight, without an order: some seconds */
+#define PROVE_ASKED (1u << 22)   /* comparisons to find the order */
+#define PROVE_PAIRS (1ull << 28) /* pairs of a master and a weight without an order: some seconds */
 
 /* ---- comparing ---- */
 
@@ -124,7 +125,7 @@ static bool prove_heads(struct prove_values *s, struct zf_err *err)
 
 /* ---- the pieces of a vector ---- */
 
-/* May the masters from an element on be weight i's, by all but their values?  part: of a vector with `own`. */
+/* Can the masters from an element on be weight i's, apart from their values?  part: of a vector with `own`. */
 static bool prove_may(const struct prove_values *s, const struct zf_prove_vector *v, uint32_t part,
                       uint64_t at, uint32_t i)
 {
@@ -144,8 +145,8 @@ static bool prove_two(struct zf_prove *p, uint32_t vector, uint32_t a, uint32_t 
     return true;
 }
 
-/* The weight that has these bits in front and fits; others of its length may.  *found stays as it is where there is
- * none; *open: two of different lengths do. */
+/* Finds the weight that starts with these bits and fits; several of one length may fit.  None: *found is not changed.
+ * *open: two of different lengths fit. */
 static bool prove_find(struct prove_values *s, uint32_t vector, uint64_t bits, uint32_t *found,
                        bool *open, struct zf_err *err)
 {
@@ -162,7 +163,7 @@ static bool prove_find(struct prove_values *s, uint32_t vector, uint64_t bits, u
             return false;
         if (!prove_may(s, v, p->why.part, p->why.at, i) ||
             (*found != ZF_PROVE_NOBODY && p->weight[*found].view->n == p->weight[i].view->n))
-            continue; /* the order tells weights of one length apart, or not */
+            continue; /* weights of one length are told apart by the order, later */
         if (!prove_compare(p, v, p->why.at, i, &miss, &yes, err))
             return false;
         if (miss.found && (p->why.near.weight == ZF_PROVE_NOBODY || miss.at > p->why.near.miss.at))
@@ -201,7 +202,7 @@ static bool prove_look(struct prove_values *s, uint32_t vector, uint32_t *found,
     return true;
 }
 
-/* Nothing fits: which weight should have? */
+/* Reports that no weight fits, and names the one that should have. */
 static bool prove_nothing(struct prove_values *s, uint32_t vector, struct zf_err *err)
 {
     struct zf_prove *p = s->p;
@@ -223,7 +224,7 @@ static bool prove_nothing(struct prove_values *s, uint32_t vector, struct zf_err
     return true;
 }
 
-/* *open: the vector cannot be cut. */
+/* Cuts a vector into pieces.  *open: it cannot be decided where. */
 static bool prove_cut(struct prove_values *s, uint32_t vector, bool *open, struct zf_err *err)
 {
     static const uint8_t zero[8];
@@ -261,7 +262,7 @@ static bool prove_cut(struct prove_values *s, uint32_t vector, bool *open, struc
     return true;
 }
 
-/* ---- which of those that are alike ---- */
+/* ---- which of several equal weights ---- */
 
 /* The piece of the group's k-th parameter. */
 static uint32_t prove_item(const struct prove_values *s, const struct zf_prove_vector *v,
@@ -274,7 +275,7 @@ static uint32_t prove_item(const struct prove_values *s, const struct zf_prove_v
     return v->first + before * (v->n / v->dealt) + (before < more ? before : more) + k / v->dealt;
 }
 
-/* Do the masters of a piece round to the weight as well? */
+/* Do the masters of a piece round to weight i, too? */
 static bool prove_alike(struct prove_values *s, uint32_t vector, const struct zf_prove_piece *piece,
                         uint32_t i, bool *yes, struct zf_err *err)
 {
@@ -296,7 +297,7 @@ static bool prove_fit(void *ctx, uint32_t vector, uint32_t item, uint32_t candid
     return prove_alike(s, vector, &s->p->piece.at[at], candidate, yes, err);
 }
 
-/* Gives the pieces to weights in one of the two orders: to[i] of piece i.  *none: there is no way, or *open: several. */
+/* Assigns the pieces to weights in one of the two orders: to[i] for piece i.  *none: impossible; *open: ambiguous. */
 static bool prove_order(struct prove_values *s, bool dealt, uint32_t *to, bool *none, bool *open,
                         struct zf_err *err)
 {
@@ -330,7 +331,7 @@ static bool prove_order(struct prove_values *s, bool dealt, uint32_t *to, bool *
     return true;
 }
 
-/* Each piece fits the weight that it is like, and no other. */
+/* Assigns each piece to the only weight that it equals. */
 static bool prove_unordered(struct prove_values *s, uint32_t *to, bool *open, struct zf_err *err)
 {
     struct zf_prove *p = s->p;
@@ -360,7 +361,7 @@ static bool prove_unordered(struct prove_values *s, uint32_t *to, bool *open, st
     return true;
 }
 
-/* Could dealing have changed the order? */
+/* May the parameters have been dealt to the ranks, which changes their order? */
 static bool prove_may_deal(const struct zf_prove *p)
 {
     bool may = false;
@@ -370,7 +371,7 @@ static bool prove_may_deal(const struct zf_prove *p)
     return may;
 }
 
-/* Which weight each piece is of: to[], of all pieces. */
+/* Assigns a weight to each piece: to[], over all pieces. */
 static bool prove_assign(struct prove_values *s, uint32_t *to, bool *open, struct zf_err *err)
 {
     struct zf_prove *p = s->p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights that share a storage are a group, in the order of its vector (zf/assemble/prove.h). */
+/* Weights that share a storage form a group, in the order of its vector (zf/assemble/prove.h). */
 #include "prove.h"
 
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 
 #define STORAGE_ASKED (1u << 20) /* pairs of a vector and a storage */
 
-/* Weights that follow each other in one storage. */
+/* Consecutive weights in one storage. */
 struct prove_run {
-    uint32_t first, n; /* of `order` */
+    uint32_t first, n; /* range of `order` */
     uint64_t elements;
 };
 
@@ -21,7 +21,7 @@ struct prove_storages {
     uint32_t n_order;
     struct prove_run *run;
     uint32_t n_runs;
-    bool shared; /* some run has several */
+    bool shared; /* some run has several weights */
 };
 
 static void zf_auto_storages(struct prove_storages *s)
@@ -30,7 +30,7 @@ static void zf_auto_storages(struct prove_storages *s)
     free(s->run);
 }
 
-/* ---- which weights are together ---- */
+/* ---- groups of weights ---- */
 
 static int storage_by_place(const void *pa, const void *pb, void *ctx)
 {
@@ -74,7 +74,7 @@ static bool storage_runs(struct prove_storages *s, struct zf_err *err)
     return true;
 }
 
-/* ---- which vector goes with them ---- */
+/* ---- the vector of each group ---- */
 
 static bool storage_fit(void *ctx, uint32_t vector, uint32_t item, uint32_t candidate, bool *yes,
                         struct zf_err *err)
@@ -104,7 +104,7 @@ static bool storage_fit(void *ctx, uint32_t vector, uint32_t item, uint32_t cand
     return true;
 }
 
-/* The pieces of a vector are the weights of its run. */
+/* Makes the weights of the run the pieces of the vector. */
 static bool storage_take(struct prove_storages *s, struct zf_prove_vector *v,
                          const struct prove_run *run, struct zf_err *err)
 {
@@ -165,7 +165,7 @@ bool zf_prove_by_storage(struct zf_prove *p, bool *proven, struct zf_err *err)
     if (!ok) {
         *proven = false;
         if (much)
-            zf_err_clear(err); /* values may tell */
+            zf_err_clear(err); /* values may decide */
         return much;
     }
     for (uint32_t g = 0; *proven && g < p->n_vectors; g++) {

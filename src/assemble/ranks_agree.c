@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank writes its file by itself and into whatever the directory already holds, so one that died leaves
- * the file of an earlier save beside the others.  Most of a file is a rank's own: random states,
- * samplers, timers, what it measured.  Compared is what a trainer counts (steps, epochs, the size of
- * the world) and how the optimizer is set.
+/* Each rank writes its own file, perhaps into the directory of an earlier save, so a rank that died leaves
+ * its older file among the new ones.  Most of a file differs between ranks anyway: random states, samplers,
+ * timers, metrics.  Compared are a trainer's counters (steps, epochs, world size) and the optimizer's
+ * settings.
  *
- * The optimizers of two ranks need not be of the same parameters (pipeline parallel, experts): their
- * groups are compared only where both list the same parameters, and the step of an entry only where
- * the entry's tensors are pieces of one tensor or its name is that of a parameter.  A number means
- * another parameter in every such rank.
+ * The optimizers of two ranks may have different parameters (pipeline parallel, experts): their groups are
+ * compared only if both list the same parameters, and the step of an entry only if the entry's tensors are
+ * pieces of one tensor, or its key is a parameter's name.  The same number as a key may be a different
+ * parameter in each rank.
  * Source: torch/optim/optimizer.py (state_dict, 1.13 … 2.14); verl/utils/checkpoint/
  * fsdp_checkpoint_manager.py (0.4 … 0.6); olmo/checkpoint.py (0.6). */
 #include "join.h"
@@ -19,8 +19,8 @@
 #include <zf/assemble/agree.h>
 
 struct ranks_values {
-    struct zf_agree *plain;  /* what the trainer counts */
-    struct zf_agree *params; /* which parameters each group has */
+    struct zf_agree *plain;  /* the trainer's counters */
+    struct zf_agree *params; /* the parameters of each group */
     struct zf_agree *groups; /* settings of the groups, steps of the entries */
 };
 
@@ -41,8 +41,8 @@ static bool ranks_values_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* The lists of parameters are compared by themselves; Prodigy and D-Adaptation estimate from what a rank has
- * of the weights. */
+/* Values not compared here: the lists of parameters, which are compared separately, and estimates of Prodigy
+ * and D-Adaptation, which depend on the rank's part of the weights. */
 static bool ranks_values_own(const char *key, const char *name)
 {
     static const char *const own[] = {"params",
@@ -64,7 +64,7 @@ static bool ranks_values_own(const char *key, const char *name)
     return ranks_values_one_of(name, own);
 }
 
-/* Numbers of these names in a mapping. */
+/* Adds the numbers with these names in a dict. */
 static bool ranks_add_numbers(struct ranks_values *s, struct zf_torch *t, const char *head,
                               const struct zf_pv *map, const char *const *names, struct zf_err *err)
 {
@@ -111,7 +111,7 @@ static bool ranks_add_counters(struct ranks_values *s, struct zf_torch *t, struc
     return true;
 }
 
-/* Is a value of the entry a rank's piece of a tensor that the others have pieces of as well? */
+/* Is a value of the entry a rank's piece of a sharded tensor? */
 static bool ranks_has_pieces(struct zf_torch *t, const struct zf_pv *entry)
 {
     for (uint64_t i = 0; i < zf_pv_len(entry); i++) {
@@ -165,7 +165,7 @@ static bool ranks_add_groups(struct ranks_values *s, struct zf_torch *t, const c
     return true;
 }
 
-/* The optimizer may be the file itself or one of its values. */
+/* Adds the optimizers, which may be the file itself or values in it. */
 static bool ranks_add_optimizers(struct ranks_values *s, struct zf_torch *t, struct zf_err *err)
 {
     static const char *const where[] = {"optim", "optimizer", "optim_state_dict",
@@ -210,7 +210,7 @@ bool ranks_values_compare(struct ranks_values *s, struct ranks_values *first, st
     if (!zf_agree_compare(s->params, first->params, false, err)) {
         if (err->code != ZF_E_FORMAT)
             return false;
-        zf_err_clear(err); /* optimizers of other parameters */
+        zf_err_clear(err); /* the optimizers have different parameters */
         return true;
     }
     return zf_agree_compare(s->groups, first->groups, true, err);

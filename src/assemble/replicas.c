@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plain tensor in the files of several ranks may be one that all of them hold (a buffer, a step, a
- * norm under tensor parallelism), or one that each has for itself (a random state, or a piece that
- * nothing describes).  Nothing in the files distinguishes these but the values: equal copies are one
- * tensor.  Where they differ no rank's is the tensor, so each is shown under extra/ by itself. */
+/* A plain tensor in the files of several ranks may be replicated (a buffer, a step, a norm under
+ * tensor parallelism), or a rank's own (a random state, or a piece without a description).  Only the
+ * values tell: equal copies are one tensor.  If they differ, each copy is shown separately under
+ * extra/. */
 #include "parts.h"
 
 #include <zf/base/out.h>

@@ -3,7 +3,7 @@
 
 #include <zf/base/ahead.h>
 
-/* Number of comparisons per hand-over between threads. */
+/* The number of comparisons per batch handed to a thread. */
 #define ROUNDING_AT_ONCE 32u
 
 struct rounding_work {
@@ -11,7 +11,7 @@ struct rounding_work {
     struct zf_rounding_opts o;
 };
 
-/* The first of some that differs. */
+/* The first comparison of a batch that differs. */
 struct rounding_part {
     const struct zf_rounding *bad; /* NULL: none */
     struct zf_mismatch miss;

@@ -18,7 +18,7 @@ void zf_st_boxes_fini(struct zf_st_boxes *b)
     HASH_CLEAR(hh, b->box); /* what is in it is the arena's */
 }
 
-/* Whether the list is one of sizes, and of as many as the tensor has dimensions, is known when it is used. */
+/* Reads a list of numbers; whether it has one per dimension is checked when it is used. */
 static bool boxes_read_offsets(struct boxes_reading *r, struct zf_st_box *box, struct zf_err *err)
 {
     uint32_t list = zf_jsonin_enter(r->in, ZF_JSON_ARRAY);
@@ -40,7 +40,7 @@ static bool boxes_read_offsets(struct boxes_reading *r, struct zf_st_box *box, s
     return box->start != NULL;
 }
 
-/* The entry whose name was read. */
+/* Reads the value of an entry, after its name. */
 static bool boxes_read_box(struct boxes_reading *r, struct zf_err *err)
 {
     struct zf_st_boxes *out = r->out;

@@ -14,7 +14,7 @@
 
 static const char suffix[] = ".safetensors";
 
-/* Where the Hugging Face writer of torch.distributed.checkpoint keeps the boxes.
+/* The key in the header's metadata under which torch.distributed.checkpoint's Hugging Face writer keeps the boxes.
  * Source: torch/distributed/checkpoint/_hf_utils.py (2.8 … 2.15). */
 static const char boxes_key[] = "DCP_SHARDING_INFO";
 
@@ -50,11 +50,11 @@ static bool st_files_load_boxes(struct zf_st_file *file, struct zf_arena *a,
 
     if (!text || zf_st_boxes_load(text, lim, a, &file->boxes, err))
         return true;
-    err->off = ZF_OFF_NONE; /* it would be one of the text, whose escapes are gone */
+    err->off = ZF_OFF_NONE; /* an offset in the unescaped text, not in the file */
     return zf_err_in(err, "%s!%s", file->path, boxes_key);
 }
 
-/* Header and boxes of one file; its size is for zf_st_check_size(). */
+/* Reads the header and boxes of one file; zf_st_check_size() checks the file's size. */
 static bool st_files_load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
                           const struct zf_limits *lim, struct zf_err *err)
 {
@@ -155,7 +155,7 @@ unsigned long zf_st_file_rank(const char *name)
                : 0;
 }
 
-/* Entries that every file has, and the boxes, say nothing about the training. */
+/* Is the entry one that every file has, or the boxes, and so nothing to show under state/? */
 static bool st_files_is_usual(const char *key, const char *val)
 {
     return strcmp(key, boxes_key) == 0 || strcmp(key, "DCP_VERSION") == 0 ||

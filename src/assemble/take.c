@@ -7,9 +7,9 @@
 
 enum { TAKE_PLACE = 256, TAKE_DIMS = 64, TAKE_DIGITS = 18 };
 
-/* ---- the place of a value ---- */
+/* ---- the path of a value ---- */
 
-/* The text by which a value is called in its container, or NULL. */
+/* The value's key in its container as text, or NULL. */
 static const char *take_called(const struct zf_take *x)
 {
     const struct zf_pv *key = zf_pv_key(x->in->v, x->at);
@@ -20,8 +20,8 @@ static const char *take_called(const struct zf_take *x)
                : x->key;
 }
 
-/* Puts the step from x's container to x in front of text, which ends at the end of the buffer; what has no room is left
- * out. */
+/* Prepends the step from x's container to x to text, which ends at the end of the buffer; a step that does not fit is
+ * left out. */
 static char *take_prepend(const struct zf_take *x, const char *start, char *text)
 {
     const char *called = take_called(x);
@@ -46,7 +46,7 @@ static bool take_keep(const struct zf_take *x, const struct zf_err *err)
         text = take_prepend(at, place, text);
     t->failed = true;
     t->err = *err;
-    if (err->path[0] == '\0' || err->path[0] == '!') /* no other file */
+    if (err->path[0] == '\0' || err->path[0] == '!') /* the error does not name a file yet */
         (void)zf_err_in(&t->err, "%s", text);
     return false;
 }

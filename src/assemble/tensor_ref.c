@@ -19,7 +19,7 @@ bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *e
 void zf_keeper_into(struct zf_keeper *k, struct zf_arena *a)
 {
     k->arena = a;
-    k->shape = k->stride = NULL; /* theirs may end before a does */
+    k->shape = k->stride = NULL; /* the old ones may be in an arena that is freed first */
 }
 
 void zf_keeper_fini(struct zf_keeper *k)
@@ -48,7 +48,7 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
 }
 
-/* A copy of x's shape and strides, or that of the reference before, if they are the same. */
+/* Copies x's shape and strides, or shares those of the last reference if they are equal. */
 static bool tensor_ref_copy(struct zf_keeper *k, const struct zf_torch_tensor *x,
                             struct zf_err *err)
 {

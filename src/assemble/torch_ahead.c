@@ -53,7 +53,7 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
     return a->made != NULL;
 }
 
-/* Forgets what was begun; the twins stay. */
+/* Drops the files opened ahead; the known pickles (twins) are kept. */
 static void torch_ahead_stop(struct zf_torch_ahead *a)
 {
     zf_ahead_free(a->made);

@@ -16,7 +16,7 @@
 #include "param_groups.h"
 
 struct member {
-    struct zf_torch *torch; /* NULL: of another place than the first, and closed again */
+    struct zf_torch *torch; /* NULL: of another rank than the first, and closed again */
     struct join_file file;
     char head[64];    /* "" = none */
     const char *item; /* zf_torch_set_item */
@@ -30,13 +30,13 @@ struct zf_torch_set {
     struct zf_names *names;
     struct join *join;
     zf_vec(struct member *) member;
-    bool beside, several; /* places */
-    const char *item;     /* of the files that are added, or NULL */
+    bool beside, several; /* several: the files belong to more than one rank */
+    const char *item;     /* for the files being added, or NULL */
     struct ranks_said_of {
         struct ranks_values *said;
         const struct member *by;
-    } first;             /* of the files of a kind */
-    struct zf_err wrong; /* with the content of a file; reported when all files are there */
+    } first;             /* the first file of each kind */
+    struct zf_err wrong; /* an error in the contents of a file; reported when no file is missing */
 };
 
 struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
@@ -110,7 +110,7 @@ bool zf_torch_set_sniff(struct zf_store *st, const char *name)
     return src && zf_torch_sniff(src);
 }
 
-/* A file without tensors that is larger than this is not told from others. */
+/* A file larger than this is not taken for one without tensors. */
 enum { FILES_SMALL = 1 << 20 };
 
 static bool files_found(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
@@ -119,7 +119,7 @@ static bool files_found(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
 
     (void)err;
     *found = leaf->kind != ZF_TORCH_NOT;
-    return !*found; /* one is enough */
+    return !*found; /* stops at the first one */
 }
 
 bool zf_torch_set_holds(struct zf_store *st, const char *name, const struct zf_limits *lim)
@@ -155,7 +155,7 @@ enum zf_torch_role zf_torch_set_role(const char *name)
                                                                     : ZF_ROLE_WEIGHTS;
 }
 
-/* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending and, where ranks are joined, of the rank. */
+/* "dir/optimizer_1.pt" -> "optimizer_1": the name without extension and, where ranks are joined, without the rank. */
 static void files_stem_of(char out[64], const char *path, bool ranks, const char *item)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -172,7 +172,7 @@ static void files_stem_of(char out[64], const char *path, bool ranks, const char
 
 /* ---- the members ---- */
 
-/* The first step of the file's paths.  Several optimizers are named after their files. */
+/* Sets the first step of the file's paths.  Several optimizers are named after their files. */
 static void files_set_head(const struct zf_torch_set *s, struct member *m)
 {
     m->head[0] = '\0';
@@ -207,7 +207,7 @@ static struct zf_place_file file_of(const struct member *m)
     };
 }
 
-/* Bytes of the path in front of the rank's number. */
+/* The length of the path before the rank's number. */
 static size_t files_rank_at(const char *path)
 {
     size_t n = 0;
@@ -217,7 +217,7 @@ static size_t files_rank_at(const char *path)
     return n;
 }
 
-/* Of the same kind: names that differ in the rank only. */
+/* Do the names differ in the rank only? */
 static bool files_same_kind(const struct member *a, const struct member *b)
 {
     size_t n = files_rank_at(a->file.path);
@@ -228,7 +228,7 @@ static bool files_same_kind(const struct member *a, const struct member *b)
            strncmp(a->file.path, b->file.path, n) == 0;
 }
 
-/* The files of each kind must repeat the same, whichever of them was read first. */
+/* Compares the values that all files of a kind should have in common with those of the first one read. */
 static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, struct zf_err *err)
 {
     zf_auto(ranks_values) struct ranks_values *said =
@@ -243,7 +243,7 @@ static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, st
     return true;
 }
 
-/* Takes from the file of one place of several what is needed of it. */
+/* Reads the file of one of several ranks, keeping only references. */
 static bool torch_files_read(struct zf_torch_set *s, struct member *m, struct zf_err *err)
 {
     const struct zf_place_file f = file_of(m);
@@ -315,7 +315,7 @@ const struct zf_pv *zf_torch_set_root(const struct zf_torch_set *s, const char *
 
 struct owner {
     UT_hash_handle hh;
-    size_t member; /* its number + 1; 0 = none yet */
+    size_t member; /* index + 1; 0 = none yet */
 };
 
 struct owners {
@@ -352,7 +352,7 @@ static bool files_is_first_weights(const struct member *m)
     return m->role == ZF_ROLE_WEIGHTS && zf_coord_is_first(m->file.at);
 }
 
-/* No two files of weights of one rank may hold the same key. */
+/* Checks that no two weight files of one rank have the same key. */
 static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 {
     struct owners o = {.set = s};
@@ -376,8 +376,8 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 
 /* ---- placing ---- */
 
-/* The step that a file of weights names at its top, for `info`, or OLMo's train.pt or AutoModel's step_scheduler.pt
- * does. */
+/* Records the step, for `info`: a weight file's top-level value, or that of OLMo's train.pt or AutoModel's
+ * step_scheduler.pt. */
 static void files_set_step(const struct member *m, struct zf_build *b)
 {
     static const char *const key[] = {"global_step", "step", "iteration", "iter"};
@@ -396,7 +396,7 @@ static void files_set_step(const struct member *m, struct zf_build *b)
     }
 }
 
-/* Describes the root value of a file, for a sentence. */
+/* Describes the root value of a file, for a message. */
 static void files_describe_root(const struct zf_torch *t, char out[160])
 {
     const struct zf_pv *root = zf_torch_root(t);
@@ -415,9 +415,9 @@ static void files_describe_root(const struct zf_torch *t, char out[160])
     }
 }
 
-/* A storage that nobody shows is not passed over in silence: it is counted, and a checkpoint that
- * has storages but no tensor is refused, for an empty directory would be taken for the answer.
- * Files of other ranks are copies of what the first one shows. */
+/* Notes storages that no shown tensor uses.  A checkpoint with storages but without tensors is
+ * refused: an empty directory would look like a result.  Files of other ranks do not count, because
+ * they are copies of the first one's. */
 static bool files_note_unread(const struct zf_torch_set *s, struct zf_err *err)
 {
     struct zf_build *b = s->b;
@@ -481,8 +481,8 @@ static bool files_place_members(struct zf_torch_set *s, struct zf_err *err)
     return join_finish(s->join, err) && files_note_unread(s, err);
 }
 
-/* The rest of a weights file's name behind "pytorch_model", or behind "pytorch_model_fsdp", the name of FSDP's
- * whole state dicts; else NULL. */
+/* The part of a weight file's name after "pytorch_model", or after "pytorch_model_fsdp", the name of FSDP's full state
+ * dicts; else NULL. */
 static const char *files_behind_model(const struct member *m)
 {
     static const char stem[] = "pytorch_model", fsdp[] = "_fsdp";
@@ -493,8 +493,8 @@ static const char *files_behind_model(const struct member *m)
     return strncmp(rest, fsdp, sizeof fsdp - 1) == 0 ? rest + sizeof fsdp - 1 : rest;
 }
 
-/* "pytorch_model_1.bin": the second model of accelerate's save_state; answers its number, else
- * NULL. Source: accelerate/checkpointing.py save_accelerator_state, utils/fsdp_utils.py save_fsdp_model
+/* "pytorch_model_1.bin" is the second model of accelerate's save_state: returns the text of its
+ * number, else NULL.  Source: accelerate/checkpointing.py save_accelerator_state, utils/fsdp_utils.py save_fsdp_model
  * (0.20 … 1.15). */
 static const char *files_model_number(const struct member *m)
 {
@@ -504,7 +504,7 @@ static const char *files_model_number(const struct member *m)
     return digits && strcmp(rest + 1 + digits, ".bin") == 0 ? rest + 1 : NULL;
 }
 
-/* Several models: the first is the container, the others lie beside it. */
+/* Names several models: the first is the container, the others are its siblings. */
 static void files_name_models(struct zf_torch_set *s)
 {
     bool several = false;

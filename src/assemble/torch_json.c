@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a torch.save file besides tensors, as JSON below state/. */
+/* Shows the values of a torch.save file that are not tensors as JSON below state/. */
 #include <zf/assemble/torch_place.h>
 
 #include <inttypes.h>
@@ -11,11 +11,11 @@
 #include <zf/base/table.h>
 #include <zf/codec/pvjson.h>
 
-/* More top-level keys than this share one file. */
+/* With more top-level keys than this, all of them share one file. */
 #define KEYS_MAX 256
 
 struct named_tensor {
-    UT_hash_handle hh; /* of the address of its value */
+    UT_hash_handle hh; /* key: the value's address */
     const char *path;  /* dotted, in the arena */
 };
 
@@ -23,10 +23,10 @@ struct state {
     struct zf_build *b;
     const struct zf_place_file *file;
     const struct zf_limits *lim;
-    struct zf_limits text_lim; /* the same with what the file's size allows for text_bytes */
+    struct zf_limits text_lim; /* the same, with text_bytes limited by the file's size */
     struct zf_arena *arena;
-    struct named_tensor *tensors; /* of struct named_tensor */
-    bool plain;                   /* a leaf that is no tensor was seen */
+    struct named_tensor *tensors; /* uthash */
+    bool plain;                   /* a leaf other than a tensor was seen */
     struct zf_out path;
 };
 
@@ -60,7 +60,7 @@ static bool json_put_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *
     return true;
 }
 
-/* state/<name>.json with v, unless v holds nothing but tensors.
+/* Adds state/<name>.json with the value v, unless v holds only tensors.
  * prefix: the first step of its paths. */
 static bool json_add_value(struct state *s, const char *name, size_t name_len, const char *prefix,
                            const struct zf_pv *v, struct zf_err *err)
@@ -86,7 +86,7 @@ static bool json_add_value(struct state *s, const char *name, size_t name_len, c
                          path);
 }
 
-/* The name of a top-level key.  What is no text gets a name by its place. */
+/* The name of a top-level key; a key that is not a text is named by its position. */
 static const char *json_key_name(const struct zf_pv *key, uint64_t i, char buf[32], size_t *n)
 {
     uint64_t len = 0;
@@ -104,7 +104,7 @@ static const char *json_key_name(const struct zf_pv *key, uint64_t i, char buf[3
     return buf;
 }
 
-/* Is the pair i of a mapping the last with its key, so the one that counts? */
+/* Is pair i of a dict the last one with its key, which is the one that counts? */
 static bool json_counts(const struct zf_pv *root, uint64_t i)
 {
     const struct zf_pv *key = zf_pv_key(root, i);
@@ -131,7 +131,7 @@ static bool json_add_keys(struct state *s, const struct zf_pv *root, struct zf_e
     return true;
 }
 
-/* How many top-level values are no tensors. */
+/* The number of top-level values that are not tensors. */
 static uint64_t json_n_plain_keys(const struct state *s, const struct zf_pv *root)
 {
     uint64_t n = 0;

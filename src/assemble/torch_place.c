@@ -12,19 +12,18 @@
 
 #include "param_groups.h"
 
-/* A tensor that may turn up a second time: the same elements of the same storage are one tensor
- * with two names. */
+/* A tensor that may have a second name: the same elements of the same storage are one tensor. */
 struct tie {
     const char *set;
     struct zf_draft *draft; /* NULL: not made yet */
 };
-/* Of the tensors of a storage that are not as the first of it. */
+/* A tensor with other elements than the first one of its storage. */
 struct other_tie {
-    UT_hash_handle hh; /* of the elements and the set */
+    UT_hash_handle hh; /* key: a hash of the elements and the set */
     struct tie tie;
 };
 
-/* A piece of a composed tensor that is composed itself. */
+/* A part of a composed tensor that is composed itself. */
 struct later {
     struct later *next;
     const struct zf_pv *value;
@@ -37,14 +36,14 @@ struct placing {
     struct zf_names *names;
     const struct zf_place_file *file;
     const struct zf_limits *lim;
-    /* [n_first] of the storages of the file, most of which have one tensor only */
+    /* [n_first] by storage of the file; most have only one tensor */
     struct tie *first;
     uint64_t n_first;
-    struct other_tie *ties; /* of struct other_tie */
+    struct other_tie *ties; /* uthash */
     struct zf_arena *arena;
     struct zf_out name;
-    const char *set;     /* of the last tie; tensors of one set follow each other */
-    struct zf_spot spot; /* of the composed tensor at hand */
+    const char *set;     /* the set of the last tie; consecutive tensors often share it */
+    struct zf_spot spot; /* the spot of the current composed tensor */
     struct later *later;
     int depth;
 };
@@ -69,7 +68,7 @@ static uint64_t place_tie_hash(const struct zf_tensor_ref *r, const char *set)
     return zf_hash_str(zf_hash_str(h, r->key), set);
 }
 
-/* The set's name for a tie. */
+/* A copy of the set's name, for a tie. */
 static const char *place_tie_set(struct placing *p, const char *set, struct zf_err *err)
 {
     if (!p->set || strcmp(p->set, set) != 0)
@@ -87,7 +86,7 @@ static bool place_is_tie(const struct tie *tie, const struct zf_spot *spot,
                                              .stride = r->packed ? NULL : r->stride});
 }
 
-/* The tensor that this one may be a second name of, or where to note it for those to come; NULL: neither. */
+/* The tie entry for this tensor: of an earlier one with the same elements, or an empty one to fill; NULL: none. */
 static bool place_find_tie(struct placing *p, const struct zf_spot *spot,
                            const struct zf_torch_tensor *t, const struct zf_tensor_ref *r,
                            struct tie **out, struct zf_err *err)
@@ -173,7 +172,7 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
                : true;
 }
 
-/* A tensor that cannot be shown is left out with a note; damage is an error. */
+/* Leaves out a tensor that cannot be shown, with a note; damage is an error. */
 static bool place_leave_out(struct placing *p, const struct zf_spot *spot, struct zf_err *err)
 {
     if (err->code != ZF_E_UNSUPPORTED && !(err->code == ZF_E_FORMAT && zf_build_degraded(p->b))) {
@@ -222,8 +221,7 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
     }
 }
 
-/* Pieces of pieces, one level after the other:
- * however deep the file nests them, nothing recurses. */
+/* Adds nested parts level by level, without recursion, however deep the file nests them. */
 static bool place_later(struct placing *p, const struct zf_spot *outer, struct zf_err *err)
 {
     char *set = p->later ? zf_arena_str(p->arena, outer->set, strlen(outer->set), err) : NULL;
@@ -247,7 +245,7 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
 
 /* ---- a whole file ---- */
 
-/* The bytes of a value, or of an io.BytesIO; NULL when it holds none. */
+/* The bytes of a value, or of an io.BytesIO; NULL: it has none. */
 static const char *place_bytes_of(struct placing *p, const struct zf_pv *v, uint64_t *n)
 {
     struct zf_err ignored;
@@ -258,8 +256,7 @@ static const char *place_bytes_of(struct placing *p, const struct zf_pv *v, uint
     return zf_pv_bytes(v, p->arena, &bytes, n, &ignored) ? bytes : NULL;
 }
 
-/* A value that is no tensor: only the numbers of an optimizer's entries and
- * opaque bytes are shown here. */
+/* Adds a value that is not a tensor: only numbers of optimizer entries, and opaque bytes. */
 static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct zf_spot spot;

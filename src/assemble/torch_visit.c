@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path is made when a leaf is met whose path may be asked for, and only the part that is not made
- * yet: a file can hold millions of values in a few megabytes, and to name one costs several times
- * what reading it cost.  The stack of open values knows where the walk is; the outermost n_named of
- * them have the name of their current child in the path already. */
+/* Paths are built lazily: only for a leaf whose path may be needed, and only the part that is new.  A
+ * file can hold millions of values in a few megabytes, and naming one costs several times as much as
+ * reading it.  The walk is a stack of open values; the outermost n_named of them have the name of
+ * their current child in the path already. */
 #include <zf/assemble/torch_visit.h>
 
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 
 /* How the children of a value are named. */
 enum naming {
-    BY_STEP, /* a step of its own */
-    BY_DOT,  /* joined to the last step: inside an object */
+    BY_STEP, /* by a new step of the path */
+    BY_DOT,  /* appended to the last step: inside an object */
     BY_NONE, /* not at all: the tables of a module */
 };
 
@@ -26,25 +26,25 @@ struct frame {
     const struct zf_pv *v;
     uint64_t next, n;
     bool mapping, tensors; /* tensors: one was seen inside */
-    bool many;             /* the value may be met again */
-    uint64_t shown;        /* how often the value was shown before */
+    bool many;             /* the value may be referenced again */
+    uint64_t shown;        /* number of times the value was shown before */
     enum naming naming;
-    size_t key_len, n_steps, last_len; /* of the path to the value itself, once a child is named */
+    size_t key_len, n_steps, last_len; /* sizes of the path to the value, once a child was named */
 };
 
-/* State of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
- * it is referenced, but lists that hold the next one twice would make 2^n tensors out of n lists. */
+/* The state of a value; for one with tensors a count, from SEEN_TENSORS up.  It is shown wherever it
+ * is referenced, within a limit: n lists that each hold the next one twice would make 2^n tensors. */
 enum { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
 struct seen {
-    UT_hash_handle hh; /* of its address */
+    UT_hash_handle hh; /* key: the value's address */
     uint64_t state;
 };
 #define SHOWN_MAX 65536
 
-/* A number in a list is an entry of an optimizer's state only below at least this many steps. */
+/* A number in a list can be an optimizer's entry only below at least this many steps. */
 #define ENTRY_STEPS 3
 
-/* Values that are looked at once more to save opening their container. */
+/* Containers of up to this many plain values are skipped without opening them. */
 #define FLAT_MAX 4
 
 struct step_at {
@@ -56,13 +56,13 @@ struct visit_walk {
     struct zf_torch *torch;
     const struct zf_limits *lim;
     struct zf_visit *visit;
-    struct zf_out key; /* the steps' texts, one behind the other */
+    struct zf_out key; /* the steps' texts, concatenated */
     zf_vec(struct step_at) at;
-    zf_vec(struct zf_step) step; /* the same for the callback */
+    zf_vec(struct zf_step) step; /* the same, for the callback */
     bool prefixed;               /* the first step is the caller's */
     struct zf_out name;
     zf_vec(struct frame) frame;
-    size_t n_named; /* of the frames, counted from outside: their child's name is in the path */
+    size_t n_named; /* number of outermost frames whose child's name is in the path */
     struct seen *seen;
     uint64_t n_tensors;
 };
@@ -108,7 +108,7 @@ static bool visit_name_child(struct visit_walk *w, enum naming how, const char *
                                         : visit_add_step(w, p, n, index, err);
 }
 
-/* The text of a key that is no plain text, as Python would print it where it is simple. */
+/* The text of a key that is not a text, as Python prints it if that is simple. */
 static void visit_odd_key(struct zf_out *out, const struct zf_pv *key, uint64_t i)
 {
     char buf[256];
@@ -172,8 +172,7 @@ static bool visit_is_attributes(const struct zf_pv *state)
     return zf_pv_len(state) == 2;
 }
 
-/* The value whose children count as those of v, or NULL for a plain value.
- * An instance is its attributes. */
+/* The value whose children count as those of v (of an instance, its attributes); NULL: v is plain. */
 static const struct zf_pv *visit_inside(const struct zf_pv *v, enum naming *naming)
 {
     *naming = BY_STEP;
@@ -191,7 +190,7 @@ static const struct zf_pv *visit_inside(const struct zf_pv *v, enum naming *nami
     if (zf_pv_is_map(v) || zf_pv_is_seq(v))
         return v;
     if (zf_pv_is(v, NULL, "BytesIO") || zf_pv_is(v, "_codecs", "encode"))
-        return NULL; /* bytes, as they are */
+        return NULL; /* bytes are a plain value */
     const struct zf_pv *state = zf_pv_state(v);
     if (zf_pv_is_map(state)) {
         *naming = BY_DOT;
@@ -233,7 +232,7 @@ static bool visit_push(struct visit_walk *w, const struct zf_pv *v, struct frame
     return true;
 }
 
-/* Goes back to the path outside of a value. */
+/* Cuts the path back to that of the value itself. */
 static void visit_restore(struct visit_walk *w, const struct frame *f)
 {
     w->at.n = f->n_steps;
@@ -242,7 +241,7 @@ static void visit_restore(struct visit_walk *w, const struct frame *f)
         w->at.at[w->at.n - 1].n = f->last_len;
 }
 
-/* Leaves the innermost value and says what it held. */
+/* Leaves the innermost value and records whether it held tensors. */
 static bool visit_pop(struct visit_walk *w, struct zf_err *err)
 {
     struct frame *f = &w->frame.at[--w->frame.n];
@@ -272,7 +271,7 @@ static void visit_child_text(struct zf_out *out, const struct frame *f, uint64_t
         zf_out_dec(out, i);
 }
 
-/* Adds the names that the path to the current child of the innermost value still lacks. */
+/* Completes the path to the current child of the innermost value. */
 static bool visit_name_all(struct visit_walk *w, struct zf_err *err)
 {
     for (; w->n_named < w->frame.n; w->n_named++) {
@@ -299,7 +298,7 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
     bool in_list = kind == ZF_TORCH_NOT && top && !top->mapping;
 
     if (in_list && !zf_pv_is_number(v)) {
-        w->visit->n_unnamed++; /* bytes are asked for by their key only */
+        w->visit->n_unnamed++; /* bytes are shown under a text key only */
         return true;
     }
     if (!visit_name_all(w, err))
@@ -327,7 +326,7 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
     return w->visit->fn(w->visit->ctx, &leaf, err);
 }
 
-/* Marks a value as being looked into; *fresh_out: may it be, or is it open or known to be empty? */
+/* Marks a value as open; *fresh_out: false if it is open already, or known to hold nothing. */
 static bool visit_remember(struct visit_walk *w, const struct zf_pv *in, struct frame *f,
                            bool *fresh_out, struct zf_err *err)
 {
@@ -345,7 +344,7 @@ static bool visit_remember(struct visit_walk *w, const struct zf_pv *in, struct 
     return true;
 }
 
-/* Is v a container of Python's own, and so no tensor? */
+/* Is v a built-in container of Python, and so not a tensor? */
 static bool visit_is_container(const struct zf_pv *v)
 {
     switch (zf_pv_kind(v)) {
@@ -359,7 +358,7 @@ static bool visit_is_container(const struct zf_pv *v)
     }
 }
 
-/* Shows v, or goes into it.  outer: how names are made where it is. */
+/* Shows v, or enters it.  outer: the naming in its container. */
 static bool visit_enter(struct visit_walk *w, const struct zf_pv *v, enum naming outer,
                         struct zf_err *err)
 {
@@ -387,21 +386,21 @@ static const struct zf_pv *visit_child_at(const struct zf_pv *v, bool mapping, u
     return mapping ? zf_pv_val(v, i) : zf_pv_item(v, i);
 }
 
-/* The kinds of plain values whose name nobody asks for, below a container.  A file can hold millions
- * of these, and making a name costs more than reading the value.  open: how many values are, the
- * container counted. */
+/* The kinds of plain values below a container that never need a name.  A file can hold millions of
+ * them, and making a name costs more than reading the value.  open: the number of open values, with
+ * the container. */
 static uint32_t visit_bare_kinds(const struct visit_walk *w, bool mapping, size_t open)
 {
     uint32_t kinds = 1u << ZF_PV_NONE | 1u << ZF_PV_BOOL | 1u << ZF_PV_STR | 1u << ZF_PV_BIGINT |
                      1u << ZF_PV_GLOBAL | 1u << ZF_PV_EXT;
 
-    /* Each value that is open adds one step at most, and the prefix is one. */
+    /* Each open value adds at most one step, and the prefix is one. */
     if (!mapping && open - 1 + w->prefixed < ENTRY_STEPS)
         kinds |= 1u << ZF_PV_INT | 1u << ZF_PV_FLOAT;
     return kinds;
 }
 
-/* Is v a small container of bare values? */
+/* Is v a small container of values that need no name? */
 static bool visit_is_flat(const struct visit_walk *w, const struct zf_pv *v)
 {
     uint64_t n = zf_pv_len(v);
@@ -412,8 +411,7 @@ static bool visit_is_flat(const struct visit_walk *w, const struct zf_pv *v)
     return zf_pv_span(v, 0, visit_bare_kinds(w, zf_pv_is_map(v), w->frame.n + 1)) == n;
 }
 
-/* Counts the children of the innermost value from the next on that need no name; true: none is
- * left. */
+/* Skips and counts children of the innermost value that need no name; true: none is left. */
 static bool visit_skip_bare(struct visit_walk *w, struct frame *top)
 {
     uint32_t kinds = visit_bare_kinds(w, top->mapping, w->frame.n);
@@ -432,7 +430,7 @@ static bool visit_skip_bare(struct visit_walk *w, struct frame *top)
     return true;
 }
 
-/* The next child of the innermost value. */
+/* Goes on to the next child of the innermost value. */
 static bool visit_advance(struct visit_walk *w, struct zf_err *err)
 {
     struct frame *top = &w->frame.at[w->frame.n - 1];
@@ -444,7 +442,7 @@ static bool visit_advance(struct visit_walk *w, struct zf_err *err)
         visit_restore(w, top);
         w->n_named--;
     }
-    /* Inside an object all is joined. */
+    /* Inside an object, all further names are appended. */
     return visit_enter(w, child, top->naming == BY_STEP ? BY_STEP : BY_DOT, err);
 }
 

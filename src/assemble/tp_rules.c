@@ -38,7 +38,7 @@ void zf_tp_rules_free(struct zf_tp_rules *r)
     }
 }
 
-/* A decimal number up to 999 at the head of *s. */
+/* Reads a decimal number up to 999 from *s. */
 static bool rules_number(const char **s, uint32_t *out)
 {
     const char *p = *s;
@@ -50,7 +50,7 @@ static bool rules_number(const char **s, uint32_t *out)
     return ok;
 }
 
-/* Reads the cut behind the expression. */
+/* Reads the rule after the expression. */
 static bool rules_read_cut(const char *s, struct zf_cut_rule *out)
 {
     *out = (struct zf_cut_rule){.kind = ZF_CUT_COPIES};
@@ -74,7 +74,7 @@ static bool rules_refuse(const struct zf_tp_rules *r, unsigned line, const char 
     return zf_err_in(err, "%s", r->file);
 }
 
-/* A line without comment and blanks at its ends; changes it. */
+/* Reads a line, which it changes; comments and blanks at the ends are dropped. */
 static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struct zf_err *err)
 {
     struct tp_rule rule = {.line = line};
@@ -148,7 +148,7 @@ struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *fi
     return zf_give(r);
 }
 
-/* A plain file: anything else might never end. */
+/* Opens a regular file: reading anything else might never end. */
 static FILE *rules_open(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
