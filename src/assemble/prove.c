@@ -69,9 +69,9 @@ bool prove_compare(struct zf_prove *p, const struct zf_prove_vector *v, uint64_t
 struct prove_values {
     struct zf_prove *p;
     uint64_t *head;           /* [n_weights] bits of the first element */
-    bool *seen;               /* [n_weights] some piece is like it */
+    bool *seen;               /* [n_weights] some piece equals it */
     struct zf_sorted by_head; /* pairs: head, weight */
-    bool dealt;               /* the order that is tried */
+    bool dealt;               /* the order being tried */
 };
 
 static void zf_auto_prove_values(struct prove_values *s)
@@ -81,7 +81,7 @@ static void zf_auto_prove_values(struct prove_values *s)
     zf_sorted_fini(&s->by_head);
 }
 
-/* All NaNs are one: a cast may make another of them. */
+/* The bits of an element; all NaNs are equal, because a cast may change their bits. */
 static uint64_t prove_bits(const void *element, enum zf_dtype dtype)
 {
     uint64_t bits = 0;

@@ -11,11 +11,11 @@
 /* A tensor of a tree. */
 struct tree_item {
     uint32_t tree;
-    const char *set; /* behind the tree's path */
+    const char *set; /* path below the tree's */
     struct zf_draft *draft;
     const char *name;
     size_t name_len;
-    const struct zf_draft *tie; /* it is a second name of this one, or NULL */
+    const struct zf_draft *tie; /* the draft it is a second name of, or NULL */
 };
 
 struct tree_work {
@@ -23,11 +23,11 @@ struct tree_work {
     zf_vec(struct tree_item) item;
     struct zf_draft **shard; /* [n_ranks] */
     const uint64_t **shape;  /* [n_ranks] */
-    uint64_t *count;         /* [trees] tensors that are to be joined */
+    uint64_t *count;         /* [trees] number of tensors to join */
     struct zf_copy_check check;
-    struct zf_copy_check alike;         /* of shards that rules cut */
-    uint32_t n_alike;                   /* weights that rules cut, and all ranks have the same */
-    const struct tree_item *alike_item; /* the first of them */
+    struct zf_copy_check alike; /* compares shards that rules cut */
+    uint32_t n_alike;           /* weights that rules cut, although all ranks have equal values */
+    const struct tree_item *alike_item; /* the first of these */
 };
 
 static bool tree_is_extra(const char *set)
@@ -35,7 +35,7 @@ static bool tree_is_extra(const char *set)
     return strncmp(set, "extra", 5) == 0 && (set[5] == '\0' || set[5] == '/');
 }
 
-/* The failure is about this tensor. */
+/* Names the tensor in a failure. */
 static bool tree_name(const struct tree_item *it, struct zf_err *err)
 {
     char msg[sizeof err->msg];
@@ -45,10 +45,10 @@ static bool tree_name(const struct tree_item *it, struct zf_err *err)
                    (int)(it->name_len < 120 ? it->name_len : 120), it->name, msg);
 }
 
-/* ---- what there is ---- */
+/* ---- the tensors of the trees ---- */
 
 struct tree_root {
-    UT_hash_handle hh; /* of its path */
+    UT_hash_handle hh; /* key: the path */
     uint32_t number;
 };
 
@@ -64,7 +64,7 @@ static bool tree_index(const struct zf_tree_join *j, struct tree_root **out, str
     return true;
 }
 
-/* All tensors that are in one of the trees. */
+/* Lists all tensors in the trees. */
 static bool tree_list(struct tree_work *w, struct zf_err *err)
 {
     struct tree_root *roots = NULL;
@@ -101,7 +101,7 @@ static bool tree_list(struct tree_work *w, struct zf_err *err)
     return ok;
 }
 
-/* A rank has tensors that the first one of its stage has not. */
+/* Checks that no rank has tensors which the first rank of its stage lacks. */
 static bool tree_check_counts(const struct tree_work *w, struct zf_err *err)
 {
     const struct zf_tree_join *j = w->j;
@@ -129,7 +129,7 @@ static struct zf_draft *tree_find(const struct tree_work *w, uint32_t tree,
 
 /* ---- joining ---- */
 
-/* The item's tensor on all ranks of its stage, and their shapes. */
+/* Collects the item's tensor on all ranks of its stage, and the shapes. */
 static bool tree_gather(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     const struct zf_tree_join *j = w->j;
@@ -148,7 +148,7 @@ static bool tree_gather(struct tree_work *w, const struct tree_item *it, struct 
     return true;
 }
 
-/* The whole is there already, from an earlier stage, whose shards must be these. */
+/* The tensor was joined for an earlier pipeline stage: compares its shards with these. */
 static bool tree_compare_stage(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     struct zf_tree_join *j = w->j;
@@ -171,7 +171,7 @@ static bool tree_compare_stage(struct tree_work *w, const struct tree_item *it, 
                    j->tree[it->tree], j->tree[first]);
 }
 
-/* One rank's tensor as a tensor of the root. */
+/* Shows one rank's tensor as a tensor of the root. */
 static bool tree_copy(struct tree_work *w, const struct tree_item *it, const char *set,
                       struct zf_err *err)
 {
@@ -187,7 +187,7 @@ static bool tree_copy(struct tree_work *w, const struct tree_item *it, const cha
     return d && zf_draft_copy(d, zero, it->draft, zero, t.shape, err);
 }
 
-/* Rules that somebody wrote may cut what every rank has whole: then all shards are the same. */
+/* A user's rules may cut a tensor that every rank has as a whole: then all shards are equal. */
 static bool tree_look_alike(struct tree_work *w, const struct tree_item *it,
                             const struct zf_cut *cut, struct zf_err *err)
 {
@@ -237,7 +237,7 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
 
 #define TREE_SET 1024
 
-/* Where what a rank has otherwise than the root lies; false: it has no such place. */
+/* The set under extra/ for a rank's tensor that differs from the root's; false: none for this tree. */
 static bool tree_extra_set(const struct tree_work *w, const struct tree_item *it,
                            char set[TREE_SET])
 {
@@ -270,7 +270,7 @@ static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, str
            (tree_extra_set(w, it, set) ? tree_copy(w, it, set, err) : tree_fail_extra(w, it, err));
 }
 
-/* A second name, once all tensors are there. */
+/* Adds a second name, after all tensors. */
 static bool tree_join_tie(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     struct zf_build *b = w->j->b;
@@ -349,7 +349,7 @@ bool zf_tree_join_or_stay(struct zf_tree_join *j, struct zf_err *err)
 
     if (zf_tree_join(j, err))
         return true;
-    /* Everything is as before. */
+    /* Nothing was changed yet. */
     if ((err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) ||
         ((j->told || j->stages_differ) && !zf_build_degraded(j->b)))
         return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* After every step a trainer with fp32 masters copies them into the model, rounding to nearest
- * even, so in a sound save the two agree bit for bit, and names can be proved by comparing.  A
- * small save is compared wholly.  Of a larger one each parameter is compared at both ends and at
- * places spread evenly between them, fewer the more parameters there are. */
+/* After every step a trainer with fp32 master weights copies them into the model, rounding to nearest
+ * even, so in an intact save both agree bit for bit, and a comparison can prove names.  A small save
+ * is compared completely.  In a larger one each parameter is compared at both ends and at positions
+ * spread evenly between them, fewer the more parameters there are. */
 #include <zf/assemble/values.h>
 
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 #include <zf/model/cast.h>
 
 #define ROUND_CHUNK 1024u       /* elements read at once */
-#define SAMPLE_WHOLE (4u << 20) /* elements of a save that is compared wholly */
-#define SAMPLE_PLACES 2048u     /* places that are compared in a larger one, about */
-#define SAMPLE_PARAMS 16384u    /* parameters of it that are looked at, at most about */
-#define SAMPLE_RUN 32u          /* elements that are compared at a place */
-#define SAMPLE_MOST 32u         /* places of one parameter; ROUND_CHUNK elements */
+#define SAMPLE_WHOLE (4u << 20) /* a save of up to this many elements is compared completely */
+#define SAMPLE_PLACES 2048u     /* approximate number of positions compared in a larger save */
+#define SAMPLE_PARAMS 16384u    /* approximate upper bound of the parameters compared in it */
+#define SAMPLE_RUN 32u          /* elements compared at a position */
+#define SAMPLE_MOST 32u         /* positions per parameter; ROUND_CHUNK elements */
 
-#define COPY_WHOLE (1u << 20) /* bytes of a tensor that is compared wholly */
-#define COPY_PLACE (64u << 10)
-#define COPY_ALL (256u << 20) /* bytes after which comparing ends */
+#define COPY_WHOLE (1u << 20)  /* a tensor of up to this many bytes is compared completely */
+#define COPY_PLACE (64u << 10) /* bytes compared at each position of a larger one */
+#define COPY_ALL (256u << 20)  /* comparing ends after this many bytes in all */
 
 struct zf_sample zf_sample_of(uint64_t elements, uint64_t params)
 {
@@ -69,7 +69,7 @@ static double values_double(const uint8_t *p, enum zf_dtype dtype)
     return d;
 }
 
-/* A NaN of the master may have any of its patterns in the weight. */
+/* Are both elements equal?  Any two NaNs are: rounding may change the bits of a NaN. */
 static bool values_same(const uint8_t *a, const uint8_t *b, enum zf_dtype dtype)
 {
     double x, y;
@@ -130,7 +130,7 @@ bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t 
     return true;
 }
 
-/* The places of a sample, all with one call. */
+/* Reads all positions of a sample in one call. */
 static bool values_read_places(struct zf_values v, void *buf, uint64_t step, uint32_t places,
                                struct zf_err *err)
 {
@@ -180,7 +180,7 @@ bool zf_values_round_each(struct zf_values master, struct zf_values weight, uint
     return true;
 }
 
-/* Elements [at.first, at.first + at.n) behind the beginnings. */
+/* Compares elements [at.first, at.first + at.n), relative to both starts. */
 static bool values_round_stretch(struct zf_draft_at master, struct zf_draft_at weight,
                                  struct zf_span at, struct zf_mismatch *out, struct zf_err *err)
 {
@@ -241,7 +241,7 @@ void zf_copy_check_fini(struct zf_copy_check *c)
     c->buf = NULL;
 }
 
-/* Bytes of the storage from the first to the last element of r. */
+/* The number of bytes in the storage from the first to the last element of r. */
 static bool values_extent(const struct zf_tensor_ref *r, uint64_t *out)
 {
     uint64_t last = 0;
@@ -270,7 +270,7 @@ static bool values_same_bytes(struct zf_copy_check *c, const struct zf_tensor_re
     return true;
 }
 
-/* len bytes of each are for whoever reads all. */
+/* Leaves the comparison of len bytes to verify, which reads everything. */
 static bool values_leave(struct zf_copy_check *c, const struct zf_tensor_ref *a,
                          const struct zf_tensor_ref *b, uint64_t len, struct zf_err *err)
 {

@@ -11,16 +11,16 @@
 #include <zf/base/vec.h>
 #include <zf/source/items.h>
 
-/* ---- reading a chunk, long after ---------------------------------------------------------------- */
+/* ---- reading a chunk, after mounting ------------------------------------------------------------ */
 
-/* Everything that a chunk's first read needs: context of the items source. */
+/* The context of the items source: all that a chunk's first read needs. */
 struct zarr_chunks {
     struct zf_store *st;
     struct zf_limits lim;
-    struct zf_zarr z; /* its grid is here, the other lists are gone */
-    const char *key;  /* of the array: its directory */
-    const char *text; /* of its .zarray */
-    uint64_t grid[];  /* [ndim], and the texts behind it */
+    struct zf_zarr z; /* without its lists, except the grid */
+    const char *key;  /* the array's directory */
+    const char *text; /* its .zarray */
+    uint64_t grid[];  /* [ndim], followed by the texts */
 };
 
 static void zarr_chunks_free(void *ctx)
@@ -41,7 +41,7 @@ static char *zarr_chunk_path(const char *key, const struct zf_zarr *z, uint64_t 
     return zf_relpath_join(key, name, err);
 }
 
-/* The elements of a chunk; gives a reference. */
+/* Opens a chunk's elements; returns a reference. */
 static struct zf_source *zarr_chunk_open(struct zf_store *st, const char *key,
                                          const struct zf_zarr *z, uint64_t number,
                                          const struct zf_limits *lim, struct zf_err *err)
@@ -63,7 +63,7 @@ static bool zarr_chunks_locate(void *ctx, struct zf_source *file, const struct z
     return out->src != NULL;
 }
 
-/* Another process reads the same text again, so that zf_zarr_load alone says what an array is. */
+/* Stores the text of .zarray for another process, so that only zf_zarr_load interprets it. */
 static bool zarr_chunks_recipe(void *ctx, struct zf_recipe *out)
 {
     const struct zarr_chunks *c = ctx;
@@ -75,7 +75,7 @@ static bool zarr_chunks_recipe(void *ctx, struct zf_recipe *out)
     return true;
 }
 
-/* The source of the chunks of an array, without items so far. */
+/* The source of an array's chunks, still without items. */
 static struct zf_source *zarr_chunks_new(struct zf_store *st, const struct zf_limits *lim,
                                          const char *key, const char *text, const struct zf_zarr *z,
                                          struct zf_err *err)
@@ -132,14 +132,14 @@ static struct zf_source *zarr_chunks_make(struct zf_remake *r, struct zf_err *er
 
 const struct zf_source_kind zf_zarr_array_kind = {.name = "zarr chunks", .make = zarr_chunks_make};
 
-/* ---- the files that are there ------------------------------------------------------------------- */
+/* ---- the chunk files ---------------------------------------------------------------------------- */
 
 struct array_file {
     uint64_t number;
-    const struct zf_entry *e; /* the listing's */
+    const struct zf_entry *e; /* borrowed from the listing */
 };
 
-/* An array while its chunks are put into a draft. */
+/* An array whose chunks are being added to a draft. */
 struct array {
     const struct zf_zarr_array *of;
     struct zf_zarr z;
@@ -148,8 +148,8 @@ struct array {
     struct zf_draft *draft;
     struct zf_source *items;
     zf_vec(struct array_file) file; /* in the order of their numbers */
-    zf_vec(char *) dir;             /* "", then "0", "0/3", …: to be listed, each malloc'ed */
-    uint64_t stride[ZF_ZARR_DIMS];  /* elements of a chunk, in its order */
+    zf_vec(char *) dir; /* "", then "0", "0/3", …: directories to list, each malloc'ed */
+    uint64_t stride[ZF_ZARR_DIMS]; /* elements within a chunk, in its order */
 };
 
 static void zf_auto_array(struct array *a)
@@ -166,7 +166,7 @@ static bool zarr_in(const struct array *a, struct zf_err *err, const char *name)
     return zf_err_in(err, "%s/%s", a->of->key, name);
 }
 
-/* A chunk that the grid does not have: either the grid is wrong, or the file is of another save. */
+/* Refuses a chunk outside of the grid: the grid is wrong, or the file belongs to another save. */
 static bool zarr_outside(struct array *a, const char *name, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the array has no such chunk, by its .zarray");
@@ -209,7 +209,7 @@ static bool zarr_list(struct array *a, const char *dir, bool last, struct zf_err
         if (e[i].name[0] < '0' || e[i].name[0] > '9')
             continue;
         zf_auto(mem) char *name = zf_relpath_join(dir, e[i].name, err);
-        /* "0.1" where .zarray's separator is "/" lies outside. */
+        /* "0.1" is outside if the separator in .zarray is "/". */
         if (!name || !(last                        ? zarr_found(a, name, &e[i], err)
                        : e[i].kind == ZF_ENTRY_DIR ? zarr_queue(a, name, err)
                                                    : zarr_outside(a, name, err)))
@@ -218,7 +218,7 @@ static bool zarr_list(struct array *a, const char *dir, bool last, struct zf_err
     return true;
 }
 
-/* Listings are in natural order: by number. */
+/* Finds all chunk files; listings are in natural order, so by number. */
 static bool zarr_find_files(struct array *a, struct zf_err *err)
 {
     const uint32_t levels = a->z.separator == '/' && a->z.ndim > 1 ? a->z.ndim : 1;
@@ -237,12 +237,12 @@ struct array_box {
     uint64_t start[ZF_ZARR_DIMS], size[ZF_ZARR_DIMS]; /* elements, within the tensor */
 };
 
-/* The largest box of whole chunks that begins at chunk `number` and has at most n of them.  Returns how many it has. */
+/* The largest box of whole chunks that starts at chunk `number` and has at most n chunks; returns their number. */
 static uint64_t zarr_box(const struct zf_zarr *z, uint64_t number, uint64_t n,
                          struct array_box *out)
 {
     uint64_t all = 1;
-    bool whole = true; /* the box has all of the inner dimensions */
+    bool whole = true; /* the box covers the inner dimensions completely */
 
     for (uint32_t d = z->ndim; d-- > 0; number /= z->grid[d]) {
         uint64_t at = number % z->grid[d], end = at + 1;
@@ -258,7 +258,7 @@ static uint64_t zarr_box(const struct zf_zarr *z, uint64_t number, uint64_t n,
     return all;
 }
 
-/* The failure in *err is about what should be in the box: refused, or noted and lost. */
+/* Handles a failure (*err) in the chunks of a box: refused or, when degraded, noted, and the box is lost. */
 static bool zarr_mark_lost(struct array *a, const char *name, const struct array_box *box,
                            struct zf_err *err)
 {
@@ -272,7 +272,7 @@ static bool zarr_mark_lost(struct array *a, const char *name, const struct array
                         (struct zf_from){.lost = &(struct zf_lost){.file = file, .why = why}}, err);
 }
 
-/* Writers may leave out chunks that hold the fill value alone; those that were lost look the same. */
+/* Notes missing chunks: writers may leave out chunks of fill values only, and lost ones look the same. */
 static bool zarr_note_filled(struct array *a, uint64_t from, uint64_t end, struct zf_err *err)
 {
     char name[ZF_ZARR_NAME];
@@ -285,7 +285,7 @@ static bool zarr_note_filled(struct array *a, uint64_t from, uint64_t end, struc
                          a->of->key, name, end - from == 1 ? "" : ", and more behind it");
 }
 
-/* Sets *err: the chunk is missing, and what it held is not known. */
+/* Sets *err: the chunk is missing, and its contents are unknown. */
 static void zarr_no_fill(const struct zf_zarr *z, const char *more, struct zf_err *err)
 {
     (void)(z->fill == ZF_ZARR_UNDEFINED
@@ -296,7 +296,7 @@ static void zarr_no_fill(const struct zf_zarr *z, const char *more, struct zf_er
                          more, z->fill_text));
 }
 
-/* Chunks [from, end), of which there are no files. */
+/* Handles chunks [from, end), which have no files. */
 static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf_err *err)
 {
     char name[ZF_ZARR_NAME];
@@ -333,7 +333,7 @@ static bool zarr_file_sound(const struct array *a, const struct zf_entry *e, str
                                      : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the chunk is empty");
 }
 
-/* The beginning of an uncompressed chunk that was cut short is sound. */
+/* Adds a truncated, uncompressed chunk, whose beginning is intact. */
 static bool zarr_short(struct array *a, const struct array_file *f, const struct array_box *box,
                        struct zf_err *err)
 {
@@ -345,7 +345,7 @@ static bool zarr_short(struct array *a, const struct array_file *f, const struct
                                 (struct zf_from){.src = file, .stride = a->stride}, err);
 }
 
-/* Does the first chunk of a compressed array hold what .zarray says?  All were written alike. */
+/* Checks the first chunk of a compressed array against .zarray; all were written in the same way. */
 static bool zarr_first_sound(const struct array *a, const struct array_file *f, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src =
@@ -368,7 +368,7 @@ static bool zarr_put(struct array *a, const struct array_file *f, bool first, st
         if (!zf_build_degraded(a->b) || a->z.swapped || f->e->kind != ZF_ENTRY_FILE ||
             f->e->id.size > a->z.chunk_bytes || a->z.codec != ZF_ZARR_RAW)
             return zarr_mark_lost(a, name, &box, err);
-        zf_err_clear(err); /* the draft says it again */
+        zf_err_clear(err); /* the draft reports it again */
         return zarr_short(a, f, &box, err);
     }
     if (first && a->z.codec != ZF_ZARR_RAW && !zarr_first_sound(a, f, err))
@@ -403,7 +403,7 @@ static void zarr_strides(struct array *a)
         uint32_t d = z->order_f ? i : z->ndim - 1 - i;
 
         a->stride[d] = n;
-        n *= z->chunk[d]; /* chunk_bytes is that much at least */
+        n *= z->chunk[d]; /* cannot overflow: at most chunk_bytes */
     }
 }
 
