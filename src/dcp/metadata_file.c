@@ -114,7 +114,8 @@ static const struct zf_pv *file_load(struct file_reading *f, struct zf_store *st
 
     if (!text)
         return NULL;
-    root = zf_pickle_load_watched(&in, r->d->pickles, r->lim, &watch, err);
+    root = zf_pickle_load_with(&in, r->d->pickles, r->lim,
+                               &(struct zf_pickle_with){.watch = &watch}, err);
     if (!root)
         (void)dcp_in_file(r, err);
     return root;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pickle whose calls are folded (zf_pickle_load_folded) beside the same pickle as it is: nobody may see a difference. */
+/* A pickle whose calls are folded (zf_pickle_with.folded) beside the same pickle as it is: nobody may see a difference. */
 #ifndef TESTS_SUPPORT_FOLDED_H
 #define TESTS_SUPPORT_FOLDED_H
 
@@ -21,7 +21,8 @@ static inline const struct zf_pv *folded_load(const void *p, uint64_t n, struct 
 {
     struct zf_bytes in = zf_bytes_of(p, n);
 
-    return zf_pickle_load_folded(&in, UINT64_MAX, arena, lim, folded_wants, err);
+    return zf_pickle_load_with(&in, arena, lim, &(struct zf_pickle_with){.folded = folded_wants},
+                               err);
 }
 
 static inline bool folded_is(const struct zf_pv *v)

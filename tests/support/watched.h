@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pickle read along (zf_pickle_load_watched) beside the same pickle read at once: what was handed over must be what
+/* A pickle read along (zf_pickle_with.watch) beside the same pickle read at once: what was handed over must be what
  * is there in the end. */
 #ifndef TESTS_SUPPORT_WATCHED_H
 #define TESTS_SUPPORT_WATCHED_H
@@ -118,7 +118,8 @@ static inline const struct zf_pv *watched_load(struct watched *w, const void *p,
     const struct zf_pickle_watch watch = {.wants = watched_wants, .pair = watched_pair, .ctx = w};
 
     *w = (struct watched){.n = 0};
-    const struct zf_pv *v = zf_pickle_load_watched(&in, arena, lim, &watch, err);
+    const struct zf_pv *v =
+        zf_pickle_load_with(&in, arena, lim, &(struct zf_pickle_with){.watch = &watch}, err);
     if (v && w->kept && watched_digest(w, 0, w->kept, WATCHED_DEPTH) != w->kept_digest)
         abort();
     for (unsigned i = 0; i < w->n; i++)

@@ -46,22 +46,6 @@ const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
  * what is there is no opcode. */
 bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out);
 
-/* zf_pickle_load for a pickle that was decompressed from `stored` bytes, which is what meta_memory counts.
- * *pids_out: the first persistent id that was read, NULL = none; zf_pv_persid_next gives
- * the others in the order of the pickle, those that are no part of the value included. */
-const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
-                                          struct zf_arena *arena, const struct zf_limits *lim,
-                                          const struct zf_pv **pids_out,
-                                          struct zf_err *err) ZF_CHECKED;
-
-/* The same where most of the pickle is calls that are alike: of the values that are set in a mapping those calls for which
- * `wanted` answers yes (by their callee) are kept folded, in a sixth of the memory, if nothing else refers to them or to
- * what can change in them.  Of a folded call all can be asked but for its arguments: these only zf_pv_unfold gives.
- * Persistent ids are not listed. */
-const struct zf_pv *zf_pickle_load_folded(struct zf_bytes *in, uint64_t stored,
-                                          struct zf_arena *arena, const struct zf_limits *lim,
-                                          bool (*wanted)(const struct zf_pv *call),
-                                          struct zf_err *err) ZF_CHECKED;
 /* v as it was before it was folded, in *scratch, until that is used for another; v itself if it is not folded.  What is
  * made there is no longer folded, and never holds what is.  Begin with {0}. */
 struct zf_pv_scratch {
@@ -84,13 +68,28 @@ struct zf_pickle_watch {
     /* the input is in the caller's own memory, of malloc, and is zeroed as it is read */
     bool spends;
 };
-/* As zf_pickle_load.  What was handed over belongs to the pickle only if its attribute `name` is
- * `map` in the end, which is for the caller to see: pairs that were put there one by one are
- * left in it.  Whether keys that were handed over differ is not looked at. */
-const struct zf_pv *zf_pickle_load_watched(struct zf_bytes *in, struct zf_arena *arena,
-                                           const struct zf_limits *lim,
-                                           const struct zf_pickle_watch *watch,
-                                           struct zf_err *err) ZF_CHECKED;
+
+/* All may be left out. */
+struct zf_pickle_with {
+    uint64_t
+        stored; /* bytes that the pickle was decompressed from, which meta_memory counts; 0 = it was not */
+    /* The first persistent id that was read, NULL = none; zf_pv_persid_next gives the others in the order of the pickle,
+     * those that are no part of the value included.  Not together with `folded`. */
+    const struct zf_pv **pids_out;
+    /* Most of the pickle is calls that are alike: of the values that are set in a mapping those calls for which this
+     * answers yes (by their callee) are kept folded, in a sixth of the memory, if nothing else refers to them or to
+     * what can change in them.  Of a folded call all can be asked but for its arguments: these only zf_pv_unfold gives. */
+    bool (*folded)(const struct zf_pv *call);
+    /* What was handed over belongs to the pickle only if its attribute `name` is `map` in the end, which is for the
+     * caller to see: pairs that were put there one by one are left in it.  Whether keys that were handed over differ is
+     * not looked at. */
+    const struct zf_pickle_watch *watch;
+};
+/* As zf_pickle_load. */
+const struct zf_pv *zf_pickle_load_with(struct zf_bytes *in, struct zf_arena *arena,
+                                        const struct zf_limits *lim,
+                                        const struct zf_pickle_with *with,
+                                        struct zf_err *err) ZF_CHECKED;
 /* A value that was handed over, and all in it, lives as long as the arena. */
 void zf_pv_keep(const struct zf_pv *v);
 

@@ -237,11 +237,10 @@ bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out)
 
 /* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends;
  * the reading itself will say why. */
-static bool load_sift(struct pickle_vm *vm)
+static bool load_begin_memo(struct pickle_vm *vm)
 {
     struct zf_err ignored;
     struct pickle_vm over = {.in = vm->in, .err = &ignored};
-    const uint64_t n = zf_bytes_left(&vm->in);
     const struct op *op = NULL;
 
     vm->heap.in = &over.in; /* what was read over is on the disk, too */
@@ -249,12 +248,10 @@ static bool load_sift(struct pickle_vm *vm)
         op = load_over(&over);
         if (!op)
             break;
-        if (op->run == pickle_do_get && over.arg.u < n &&
-            !pickle_got_add(&vm->memo.got, &vm->heap, over.arg.u, vm->err))
+        if (op->run == pickle_do_get && !pickle_memo_ask(&vm->memo, &vm->heap, over.arg.u, vm->err))
             return false;
     }
-    bool ok = pickle_got_count(&vm->memo.got, &vm->heap, vm->err) &&
-              pickle_memo_sift(&vm->memo, &vm->heap, n, vm->err);
+    const bool ok = pickle_memo_begin(&vm->memo, &vm->heap, vm->err);
     vm->heap.in = &vm->in;
     return ok;
 }
@@ -268,7 +265,6 @@ static void zf_auto_vm(struct pickle_vm *vm)
     pickle_heap_fini(&vm->heap);
 }
 
-/* Reads on from *in, with the stack and memo as they are. */
 static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, uint64_t stored,
                                     struct zf_arena *arena, const struct zf_limits *lim)
 {
@@ -283,7 +279,7 @@ static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, u
     vm->watch.given_back = in->at;
     if (zf_bytes_left(in) > lim->pickle_bytes)
         limit = vm->in.n = in->at + lim->pickle_bytes;
-    if ((vm->watch.with || vm->folds.wanted) && !load_sift(vm))
+    if (!load_begin_memo(vm))
         return NULL;
     while (!vm->result) {
         if (!load_step(vm, limit)) {
@@ -298,40 +294,21 @@ static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, u
     return vm->result;
 }
 
-const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
-                                   const struct zf_limits *lim, struct zf_err *err)
+const struct zf_pv *zf_pickle_load_with(struct zf_bytes *in, struct zf_arena *arena,
+                                        const struct zf_limits *lim,
+                                        const struct zf_pickle_with *with, struct zf_err *err)
 {
-    const struct zf_pv *pids;
+    zf_auto(vm) struct pickle_vm vm = {
+        .in = *in, .err = err, .watch.with = with->watch, .folds.wanted = with->folded};
+    const struct zf_pv *v = load_all(&vm, in, with->stored ? with->stored : UINT64_MAX, arena, lim);
 
-    return zf_pickle_load_stored(in, UINT64_MAX, arena, lim, &pids, err);
-}
-
-const struct zf_pv *zf_pickle_load_watched(struct zf_bytes *in, struct zf_arena *arena,
-                                           const struct zf_limits *lim,
-                                           const struct zf_pickle_watch *watch, struct zf_err *err)
-{
-    zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err, .watch.with = watch};
-
-    return load_all(&vm, in, UINT64_MAX, arena, lim);
-}
-
-const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
-                                          struct zf_arena *arena, const struct zf_limits *lim,
-                                          const struct zf_pv **pids_out, struct zf_err *err)
-{
-    zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err};
-    const struct zf_pv *v = load_all(&vm, in, stored, arena, lim);
-
-    *pids_out = v ? vm.first_pid : NULL;
+    if (with->pids_out)
+        *with->pids_out = v ? vm.first_pid : NULL;
     return v;
 }
 
-const struct zf_pv *zf_pickle_load_folded(struct zf_bytes *in, uint64_t stored,
-                                          struct zf_arena *arena, const struct zf_limits *lim,
-                                          bool (*wanted)(const struct zf_pv *call),
-                                          struct zf_err *err)
+const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
+                                   const struct zf_limits *lim, struct zf_err *err)
 {
-    zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err, .folds.wanted = wanted};
-
-    return load_all(&vm, in, stored, arena, lim);
+    return zf_pickle_load_with(in, arena, lim, &(struct zf_pickle_with){0}, err);
 }

@@ -4,60 +4,32 @@
 #ifndef CODEC_PICKLE_VM_H
 #define CODEC_PICKLE_VM_H
 
-#include <zf/base/table.h>
 #include <zf/codec/pickle.h>
 
 #include "fold.h"
 #include "heap.h"
 
-struct pickle_got {
-    uint64_t *bit;    /* [n_words] of numbers below 64 * n_words: is it asked for? */
-    uint32_t *before; /* [n_words] how many are, of those before the word */
-    uint64_t n_words;
-    uint64_t n; /* that are asked for */
+/* A set of numbers. */
+struct pickle_bits {
+    uint64_t *word; /* [n] */
+    uint64_t n;
 };
 
-/* Adds a number.  Errors: ZF_E_LIMIT. */
-bool pickle_got_add(struct pickle_got *g, struct pickle_heap *h, uint64_t key,
-                    struct zf_err *err) ZF_CHECKED;
-/* Counts them, when all are added.  Errors: ZF_E_LIMIT. */
-bool pickle_got_count(struct pickle_got *g, struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;
-/* Is the number asked for?  Then *rank is how many smaller ones are. */
-static inline bool pickle_got_rank(const struct pickle_got *g, uint64_t key, uint64_t *rank)
-{
-    uint64_t word = key / 64, mask = 1ull << key % 64;
-
-    if (word >= g->n_words || !(g->bit[word] & mask))
-        return false;
-    *rank = g->before[word] + (unsigned)__builtin_popcountll(g->bit[word] & (mask - 1));
-    return true;
-}
-void pickle_got_fini(struct pickle_got *g);
-
-/* A set of numbers as bits, which grows; charged.  n_words: of *bit. */
-bool pickle_bits_set(uint64_t **bit, uint64_t *n_words, struct pickle_heap *h, uint64_t key,
-                     bool *was_out, struct zf_err *err) ZF_CHECKED;
-
-/* The memo: an array for keys that are dense, as real ones are, and a hash table for the rest. */
-
-struct memo_far;
 struct pickle_memo {
-    struct zf_pv **dense; /* [dense_n], NULL = not set */
-    uint64_t dense_n, dense_cap;
-    struct memo_far *far; /* the rest; uthash */
-    uint64_t n;           /* keys set */
-    /* Where it is known which keys are asked for (pickle_memo_sift): dense has these alone, by their
-     * rank; of the others below `sifted` only a bit is kept, that they were set. */
-    uint64_t sifted; /* 0 = it is not known */
-    struct pickle_got got;
-    uint64_t *set, n_set_words;
+    struct pickle_bits asked; /* numbers that some GET asks for */
+    struct pickle_bits set;   /* numbers that have a value, of the others */
+    uint32_t *before;         /* [asked.n] how many are asked for, of those before the word */
+    struct zf_pv **v;         /* [n_asked] their values in order; NULL = not set */
+    uint64_t n_asked;
+    uint64_t n; /* numbers that have a value */
 };
 
-/* From here on keys below `sifted` that are not in m->got are not kept.  Before the first put; m->got is
- * counted.  Errors: ZF_E_LIMIT. */
-bool pickle_memo_sift(struct pickle_memo *m, struct pickle_heap *h, uint64_t sifted,
-                      struct zf_err *err) ZF_CHECKED;
-
+/* Some GET asks for the number: all of these come first, then pickle_memo_begin, then the values.  Errors: ZF_E_LIMIT;
+ * ZF_E_NOMEM. */
+bool pickle_memo_ask(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
+                     struct zf_err *err) ZF_CHECKED;
+bool pickle_memo_begin(struct pickle_memo *m, struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;
+/* NULL = not set. */
 struct zf_pv *pickle_memo_get(const struct pickle_memo *m, uint64_t key);
 /* Errors: ZF_E_LIMIT pickle_memo, pickle_memory; ZF_E_NOMEM. */
 bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key, struct zf_pv *v,
@@ -137,7 +109,7 @@ struct pickle_vm {
     uint64_t frame_end;
     bool cut;                           /* the input ended before the pickle did */
     const struct zf_pv *result;         /* set by STOP */
-    struct zf_pv *first_pid, *last_pid; /* of a pickle that is folded: none is kept */
+    struct zf_pv *first_pid, *last_pid; /* of a pickle that is folded: none is listed */
     /* The opcode at work: its place, name and operand; what it took, still in the stack's memory,
      * so read before the first push. */
     uint64_t op_off;

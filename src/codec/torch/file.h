@@ -174,7 +174,7 @@ struct torch_form {
 };
 /* Valid until the next call. */
 struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
-/* Is it a call of the kind that a file may have as many of as tensors (zf_pickle_load_folded)? */
+/* Is it a call of the kind that a file may have as many of as tensors (zf_pickle_with.folded)? */
 bool torch_form_folds(const struct zf_pv *call);
 
 /* numpy's forms as a tensor. */

@@ -89,8 +89,9 @@ const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_
     in.base = *off;
     if (place && !(*place = zf_arena_new(t->lim.pickle_memory, err)))
         return NULL;
-    const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, place ? *place : t->arena,
-                                                  &t->lim, &t->pids, err);
+    const struct zf_pv *v = zf_pickle_load_with(
+        &in, place ? *place : t->arena, &t->lim,
+        &(struct zf_pickle_with){.stored = t->src->stored, .pids_out = &t->pids}, err);
 
     if (!v)
         return zf_null(zf_err_in(err, "%s", t->src->name));

@@ -103,7 +103,9 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
     if (torch_twins_take(t, &p, src->size))
         return true;
     struct zf_bytes in = zf_bytes_of(text, src->size);
-    t->root = zf_pickle_load_folded(&in, src->stored, t->arena, &t->lim, torch_form_folds, err);
+    t->root = zf_pickle_load_with(
+        &in, t->arena, &t->lim,
+        &(struct zf_pickle_with){.stored = src->stored, .folded = torch_form_folds}, err);
     return t->root || zf_err_in(err, "%s", src->name);
 }
 

@@ -234,7 +234,7 @@ static void limits(void **state)
         {"pickle_bytes=3", "NNNN.", 3},          {"pickle_bytes=3", "NJ\1\1\1\1.", 1},
         {"pickle_bytes=3", "NC\4abcd.", 1},      {"pickle_objects=2", "M\1\1M\1\1M\1\1.", 6},
         {"pickle_depth=2", ")\x85\x85\x85.", 3}, {"pickle_depth=2", "]]]]aaa.", 6},
-        {"pickle_memo=1", "Nq\1q\2.", 3},        {"pickle_memory=128", "N.", 0},
+        {"pickle_memo=2", "Nq\1q\2.", 3},        {"pickle_memory=128", "N.", 0},
     };
 
     (void)state;
