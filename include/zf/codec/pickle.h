@@ -41,9 +41,9 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* Looks for the end of a pickle without reading its values, from the opcode at in->at on: true, and *in is behind STOP.
- * False and in->bad: the input ends within the opcode at in->at, which takes at least *want_out bytes.  False otherwise:
- * what is there is no opcode. */
+/* Looks for the end of a pickle without reading its values, from the opcode at in->at on.  True: *in is behind STOP.
+ * False and in->bad: the input ends within the opcode at in->at (or the frame that it begins), which takes at least
+ * *want_out bytes.  False otherwise: there is no opcode at in->at. */
 bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out);
 
 /* v as it was before it was folded, in *scratch, until that is used for another; v itself if it is not folded.  What is

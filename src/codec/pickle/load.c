@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/num.h>
+
 #include "vm.h"
 
 /* The operand behind an opcode byte.  BYTESn: an n-byte length and that many bytes; S: the length is
@@ -225,6 +227,12 @@ bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out)
             in->bad = over.cut || over.in.bad;
             *want_out = over.in.at - in->at;
             *want_out += over.cut ? over.arg.n : 1;
+            return false;
+        }
+        if (op->run == pickle_do_frame && over.arg.u > zf_bytes_left(&over.in)) {
+            in->bad = true;
+            if (!zf_add(over.in.at - in->at, over.arg.u, want_out))
+                *want_out = UINT64_MAX;
             return false;
         }
         in->at = over.in.at;
