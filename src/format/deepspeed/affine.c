@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A piece is a block of elements: its shape, and for the whole tensor (source) and the shard (dest) the first
- * element and a stride for each of its dimensions.  Dimensions that step as one of the tensor's does, in
- * both, are sides of a box; along any other the piece is one box after the other.
+/* A piece is a strided block of elements: a shape, and a first element and strides in the full tensor
+ * (source) and in the shard (dest).  A dimension whose strides equal those of a tensor dimension in
+ * both becomes a side of a box; for any other dimension, one box per index is made.
  * Source: deepspeed/checkpoint/autotp_universal.py (affine_map version 1), 0.18.9 … 0.19.8. */
 #include "tp_info.h"
 
@@ -13,7 +13,7 @@
 #define DIMS 16
 #define BOXES 4096 /* of one parameter on one rank */
 
-/* One dimension of a piece: extent, and steps in the whole and in the shard. */
+/* One dimension of a piece: its size, and its strides in the full tensor and in the shard. */
 struct affine_dim {
     uint64_t n, step[2];
 };
@@ -24,14 +24,14 @@ struct affine_piece {
     uint64_t first[2];
 };
 
-/* A tensor in which pieces are: [0] the whole, [1] the shard. */
+/* The two tensors that pieces are parts of: [0] the full tensor, [1] the shard. */
 struct affine_space {
     uint32_t ndim;
     const uint64_t *shape[2];
     uint64_t step[2][DIMS], elems[2]; /* C order */
 };
 
-/* At most DIMS numbers. */
+/* Takes a list of at most DIMS numbers. */
 static const uint64_t *affine_numbers(const struct zf_take *x, uint32_t *n_out)
 {
     const uint64_t *p = zf_take_sizes(x, n_out);
@@ -52,7 +52,7 @@ static void affine_space(const struct zf_take *x, struct affine_space *s, int k,
             s->step[k][d] = step;
 }
 
-/* [first element, [steps]] of a piece. */
+/* Takes [first element, [strides]] of a piece, in the full tensor (k = 0) or the shard (k = 1). */
 static void affine_side(const struct zf_take *x, int k, struct affine_piece *p)
 {
     const struct zf_take first = zf_take_item(x, 0), steps = zf_take_item(x, 1);
@@ -65,7 +65,7 @@ static void affine_side(const struct zf_take *x, int k, struct affine_piece *p)
         p->dim[d].step[k] = step[d];
 }
 
-/* The dimension of the tensor along which both steps go, or ndim. */
+/* The dimension of the tensors that has both strides of d, or ndim. */
 static uint32_t affine_along(const struct affine_space *s, const struct affine_dim *d)
 {
     uint32_t k = 0;
@@ -76,7 +76,7 @@ static uint32_t affine_along(const struct affine_space *s, const struct affine_d
     return k;
 }
 
-/* Drops dimensions of 1, and cuts those in two that go on in the next row of the tensor.
+/* Drops dimensions of size 1, and splits a dimension that spans several rows of the tensor in two.
  * False: the piece has no elements. */
 static bool affine_normalize(const struct affine_space *s, struct affine_piece *p)
 {
@@ -104,12 +104,13 @@ static bool affine_normalize(const struct affine_space *s, struct affine_piece *
 }
 
 struct affine_boxes {
-    const struct zf_take *piece; /* that is read now */
+    const struct zf_take *piece; /* the current one */
     struct zf_cut_box *box;      /* [BOXES] */
     uint32_t n;
 };
 
-/* The box [at, at + size) with its first element there. */
+/* Turns the first elements into the coordinates `at` of a box, in the full tensor and in the shard;
+ * the box must be inside both. */
 static void affine_box(const struct affine_boxes *out, const struct affine_space *s,
                        const uint64_t first[2], const uint64_t *size, uint64_t *at)
 {
@@ -138,7 +139,7 @@ static void affine_add_box(const struct affine_space *s, struct affine_boxes *ou
     }
 }
 
-/* Where position i of the loop dimensions begins, in both. */
+/* The first element of box i of the loop dimensions, in both tensors; false: beyond 64 bits. */
 static bool affine_first(const struct affine_piece *p, const struct affine_dim *loop, uint32_t n,
                          uint64_t i, uint64_t first[2])
 {
@@ -199,8 +200,8 @@ static void affine_take_piece(const struct affine_space *s, struct affine_boxes 
         affine_add_piece(s, &p, out);
 }
 
-/* Every element of the shard is in one piece: the proof that the pieces are the whole tensor says nothing of
- * one that is put there twice. */
+/* Proves that every element of the shard is in exactly one piece.  The proof that the pieces cover the
+ * full tensor does not show that: two of them could be read from the same elements of the shard. */
 static void affine_prove_shard(const struct zf_take *pieces, const struct affine_space *s,
                                const struct affine_boxes *boxes)
 {
@@ -229,7 +230,7 @@ static void affine_prove_shard(const struct zf_take *pieces, const struct affine
                        "they do not have each element of the shard once");
 }
 
-/* Reads one rank's pieces, into `room` and then *part; answers its shard's shape. */
+/* Reads one rank's pieces, into `room` and then *part.  Returns the shape of its shard. */
 static const uint64_t *affine_take_rank(const struct zf_take *rank, struct affine_space *s,
                                         struct zf_cut_box *room, struct zf_cut_part *part)
 {

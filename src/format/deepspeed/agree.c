@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that every file of one save repeats.  DeepSpeed writes each file by itself and into
- * whatever the directory already holds, so a rank that died leaves the file of an earlier save
- * under the same tag.  Buffers, random states, samplers, paddings and the client state are a
- * rank's own and not compared. Source: deepspeed/runtime/engine.py (_save_checkpoint,
+/* Values that every file of one save repeats.  Each rank writes its own file, into a directory that
+ * may hold files already, so a rank that died leaves the file of an earlier save under the same
+ * tag.  Buffers, random states, samplers, paddings and the client state differ between ranks and
+ * are not compared. Source: deepspeed/runtime/engine.py (_save_checkpoint,
  * _save_zero_checkpoint), runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py
  * (state_dict), 0.3.14 … 0.19.8. */
 #include "steps.h"
@@ -30,7 +30,7 @@ static bool agree_is_one_of(const char *name, const char *words)
     return false;
 }
 
-/* Settings that scripts give to one rank only (who prints and logs), and folders of a node. */
+/* Settings that may differ between ranks: printing and logging, and folders of a node. */
 static bool agree_own_setting(const char *key, const char *name)
 {
     (void)key;
@@ -41,7 +41,7 @@ static bool agree_own_setting(const char *key, const char *name)
         "memory_breakdown wall_clock_breakdown logging local_rank");
 }
 
-/* Prodigy and D-Adaptation estimate a step size from what a rank has of the weights. */
+/* Prodigy and D-Adaptation estimate a step size from the rank's own partition of the weights. */
 static bool agree_own_estimate(const char *key, const char *name)
 {
     (void)key;
@@ -66,7 +66,7 @@ static bool agree_add_settings(struct agree_file *s, const struct zf_pv *root, s
                         err);
 }
 
-/* Adds the values of map that have these names, as in<name>. */
+/* Adds the values of map that have these names, each called `in` followed by its name. */
 static bool agree_add_each(struct agree_file *s, const char *in, const struct zf_pv *map,
                            const char *words, struct zf_err *err)
 {
@@ -82,7 +82,7 @@ static bool agree_add_each(struct agree_file *s, const char *in, const struct zf
     return true;
 }
 
-/* Values that the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
+/* Adds the values that all model-parallel ranks repeat; shapes and names differ between ranks. */
 static bool agree_add_job(struct agree_file *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_each(s, "", root,
@@ -90,7 +90,7 @@ static bool agree_add_job(struct agree_file *s, const struct zf_pv *root, struct
                           "checkpoint_parallel_dimensions",
                           err) &&
            agree_add_settings(s, root, err) &&
-           /* its maps have numbers for every parameter: too many to keep */
+           /* its maps have values for every parameter: too many to keep */
            agree_add_each(s, "universal_checkpoint_info.",
                           zf_pv_get(root, "universal_checkpoint_info"),
                           "universal_checkpoint_version original_vocab_size padded_vocab_size "
@@ -99,7 +99,7 @@ static bool agree_add_job(struct agree_file *s, const struct zf_pv *root, struct
                           "parameter_with_2_sub_params_cat_dim_0 parameter_with_sub_params "
                           "sub_param_shard_widths",
                           err) &&
-           /* a scheduler's own measurements may differ, what it counts may not */
+           /* values that a scheduler measures may differ; its counters may not */
            agree_add_each(s, "lr_scheduler.", zf_pv_get(root, "lr_scheduler"),
                           "last_batch_iteration last_epoch _step_count", err);
 }
@@ -117,7 +117,7 @@ static bool agree_add_model(struct agree_file *s, const struct zf_pv *root, stru
            agree_add_shapes(s, root, err);
 }
 
-/* The steps of every group: states[i] is a mapping with a "step". */
+/* Adds the step of every parameter group: states[i] is a mapping with a "step". */
 static bool agree_add_steps(struct agree_file *s, const char *key, const struct zf_pv *states,
                             struct zf_err *err)
 {
@@ -137,7 +137,7 @@ static bool agree_add_steps(struct agree_file *s, const char *key, const struct 
     return true;
 }
 
-/* The optimizer inside: {"state": …, "param_groups": …}, or the elastic list of states. */
+/* Adds the inner optimizer: {"state": …, "param_groups": …}, or the list of an elastic save. */
 static bool agree_add_base(struct agree_file *s, const char *key, const struct zf_pv *base,
                            struct zf_err *err)
 {
@@ -168,7 +168,7 @@ static bool agree_add_optim(struct agree_file *s, const struct zf_pv *root, stru
            agree_add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);
 }
 
-/* The optimizers of all model-parallel ranks step together; their groups are a rank's own. */
+/* All model-parallel ranks have the same step counts, but each has its own parameter groups. */
 static bool agree_read_steps(struct ds_save *ds, struct zf_torch *t, const char *path,
                              struct zf_err *err)
 {
@@ -209,7 +209,7 @@ bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, stru
     return true;
 }
 
-/* The first optimizer file of a model-parallel rank, and that of the first one. */
+/* Compares the steps in the first optimizer file of a model-parallel rank with those of the first rank. */
 static bool agree_check_steps(struct ds_save *ds, struct zf_err *err)
 {
     if (ds->job_steps)
@@ -233,7 +233,7 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
            zf_agree_compare(*first, ds->rank->model_values, true, err);
 }
 
-/* Are all values of the file that was read last in its pickle, without a device's number? */
+/* Are all values of the file read last in its pickle (none in a storage), and without a device index? */
 static bool agree_is_plain(const struct ds_save *ds)
 {
     return !zf_agree_read_data(ds->file_values) && !zf_agree_has_device(ds->file_values);
@@ -245,7 +245,7 @@ void ds_agree_remember(struct ds_save *ds, struct zf_torch *t)
         zf_torch_twins_add(ds->files.twins, t);
 }
 
-/* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
+/* Compares one more model-states file.  Degraded: a file that cannot be read is only noted. */
 static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
@@ -278,11 +278,11 @@ bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file
     return true;
 }
 
-/* ---- an affine map: each value counts with the way to it, and all are added up, so that the order does not matter ---- */
+/* ---- digest of an affine map: the sum of a hash of each value and its path, so that the order of keys does not matter ---- */
 
 #define DIGEST_VALUES (1u << 24)
 
-/* A value that is still to be looked at, and the hash of the way to it. */
+/* A value that is not hashed yet, and the hash of the path (keys and indices) to it. */
 struct agree_digest {
     const struct zf_pv *v;
     uint64_t way;
@@ -329,7 +329,7 @@ bool ds_tp_digest(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
         bool map = zf_pv_is_map(one.v), seq = !map && zf_pv_is_seq(one.v);
         uint64_t n = map || seq ? zf_pv_len(one.v) : 0;
 
-        /* what is empty is a value, too */
+        /* an empty container counts as a value */
         sum += n == 0 ? agree_digest_plain(one.v, zf_hash(one.way, "v", 1)) : 0;
         seen += n + 1;
         for (uint64_t i = 0; ok && i < n && seen < DIGEST_VALUES; i++) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ds_autoep_layers: an entry a layer.  affine_maps.params[name] has the shape of the whole and, for
- * each expert-parallel rank, which elements of it (`source`: offset, strides) are which of the
- * shard (`dest`); expert_placement.ranks lists the experts of each rank, and must say the same.
- * Releases without the maps give each rank num_local_experts, in turn.
+/* ds_autoep_layers: one entry per layer.  affine_maps.params[name] has the shape of the full tensor
+ * and, for each expert-parallel rank, the elements of it (`source`: offset, strides) that are in the
+ * shard (`dest`); expert_placement.ranks lists the experts of each rank, and must agree.
+ * In releases without the maps, each rank has the next num_local_experts experts.
  * Source: deepspeed/moe/ (AutoEP), runtime/engine.py, 0.19.2 … 0.19.8. */
 #include "tp_info.h"
 
 #include <stdlib.h>
 
-#define AUTOEP_RANKS 65536 /* of expert parallelism */
+#define AUTOEP_RANKS 65536 /* most expert-parallel ranks */
 
-/* Are the shard's elements some whole experts that follow each other? */
+/* Is the shard a contiguous range of whole experts? */
 static bool autoep_is_cut(const struct zf_cut *cut, const struct zf_cut_part *part)
 {
     const struct zf_cut_box *box = part->box;
@@ -21,7 +21,7 @@ static bool autoep_is_cut(const struct zf_cut *cut, const struct zf_cut_part *pa
     return yes;
 }
 
-/* expert_placement must list the same experts. */
+/* Checks that expert_placement lists the same experts per rank as the affine map. */
 static void autoep_check_placement(const struct zf_take *layer, const struct ds_fused *f)
 {
     const struct zf_take placement = zf_take_key(layer, "expert_placement");
@@ -41,7 +41,7 @@ static void autoep_check_placement(const struct zf_take *layer, const struct ds_
     }
 }
 
-/* affine_maps.params[name]: the ranks must have all experts, one rank's behind the other's. */
+/* Takes affine_maps.params[name]: the ranks, in order, must have consecutive ranges of all experts. */
 static void autoep_take_map(const struct zf_take *layer, const struct zf_take *map,
                             struct ds_fused *f)
 {
@@ -81,7 +81,7 @@ static void autoep_take_map(const struct zf_take *layer, const struct zf_take *m
     }
 }
 
-/* A release without maps. */
+/* Takes a layer of a release without affine maps. */
 static void autoep_take_plain(const struct zf_take *layer, struct ds_fused *f)
 {
     const struct zf_take size = zf_take_key(layer, "ep_size");
@@ -107,7 +107,7 @@ static int autoep_by_name(const void *a, const void *b)
     return ds_name_cmp(((const struct ds_fused *)a)->name, ((const struct ds_fused *)b)->name);
 }
 
-/* The names of a layer: of its affine maps, or three in a release without. */
+/* The number of fused tensors of a layer: one per affine map; without maps w1, w2 and w3. */
 static uint64_t autoep_names(const struct zf_take *maps)
 {
     return zf_pv_is_map(maps->v) ? zf_pv_len(maps->v) : 3;

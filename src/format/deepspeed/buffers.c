@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers, frozen parameters and tied names have no flat vector; each is served in the dtype it was
+/* Buffers, frozen parameters and tied names are in no flat buffer; each is served in the dtype it was
  * saved in. Source: deepspeed/runtime/engine.py (_get_buffer_names, _get_shared_params),
  * 0.6.0 … 0.19.8. */
 #include "steps.h"
@@ -9,8 +9,8 @@
 #include <zf/assemble/values.h>
 #include <zf/base/num.h>
 
-/* Under stage 3 whatever is no buffer is an empty tensor in `module`
- * (before 0.6: of one element). */
+/* Under stage 3 every parameter is an empty tensor in `module` (before 0.6: of one element); only
+ * buffers have data. */
 static bool buffers_is_placeholder(const struct ds_rank *mp, const struct ds_entry *e)
 {
     const struct ds_model *m = &mp->model;
@@ -20,7 +20,7 @@ static bool buffers_is_placeholder(const struct ds_rank *mp, const struct ds_ent
     return m->has_buffers || e->view.n == 0;
 }
 
-/* Drafts entry e, which is no second name of another. */
+/* Drafts entry e, which is not an alias. */
 static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, struct zf_err *err)
 {
     if (e->lost || zf_names_extra_state(e->name.p, e->name.n)) {
@@ -43,7 +43,7 @@ static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, st
     return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
 
-/* A trained parameter's 16-bit weight must have as many elements as its shape says. */
+/* A trained parameter's 16-bit weight must have as many elements as its recorded shape. */
 static bool buffers_check_size(struct ds_rank *mp, const struct ds_entry *e, struct zf_err *err)
 {
     const struct zf_draft *d = rank_find(mp, e->name);
@@ -71,8 +71,8 @@ static bool buffers_draft_alias(struct ds_rank *mp, const struct ds_alias *a, bo
     return !of || zf_build_alias(mp->save->b, of, a->name.p, a->name.n, err);
 }
 
-/* The tensor that `module` has under the alias's name, or NULL.  Stage 3 has placeholders there; a conversion
- * may cut what the alias is tied to. */
+/* The tensor of that name in `module`, or NULL.  NULL under stage 3, where it is a placeholder, and in
+ * a universal checkpoint, whose conversion may have cut the padding off the tensor it is tied to. */
 static const struct ds_entry *buffers_own(const struct ds_rank *mp, struct ds_name name)
 {
     const struct ds_entry *e =
@@ -81,8 +81,9 @@ static const struct ds_entry *buffers_own(const struct ds_rank *mp, struct ds_na
     return e && e->tensor && !zf_names_extra_state(name.p, name.n) ? e : NULL;
 }
 
-/* DeepSpeed takes names for tied whose data begin at one address: so do all parameters without elements, and
- * a part of another parameter.  Source: runtime/engine.py (_get_shared_params), 0.10.1 … 0.19.8. */
+/* DeepSpeed records names as tied if their data begin at the same address.  That is also true of all
+ * parameters without elements, and of a view of part of another parameter: their shapes differ.
+ * Source: runtime/engine.py (_get_shared_params), 0.10.1 … 0.19.8. */
 static bool buffers_is_false(const struct ds_rank *mp, const struct ds_alias *a)
 {
     const struct ds_entry *e = buffers_own(mp, a->name);
@@ -101,7 +102,7 @@ static bool buffers_draft_own(struct ds_rank *mp, const struct ds_alias *a, bool
     return !e || buffers_draft_entry(mp, e, err);
 }
 
-/* Does the name look at the elements of another in `module`? */
+/* Is the name's tensor in `module` a view of the same elements as another name's? */
 static bool buffers_has_tie(const struct ds_rank *mp, struct ds_name name)
 {
     const struct ds_entry *e = buffers_own(mp, name);
@@ -109,7 +110,7 @@ static bool buffers_has_tie(const struct ds_rank *mp, struct ds_name name)
     return e && ds_is_tie(&mp->model, (uint32_t)(e - mp->model.entry));
 }
 
-/* Where both have data in `module`, these must be the same. */
+/* If `module` has data for both names, they must be equal. */
 static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
                                 struct zf_copy_check *check, struct zf_err *err)
 {
@@ -128,7 +129,8 @@ static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
     return zf_err_in(err, "%s", mp->model.path);
 }
 
-/* shared_params, in as many rounds as chains need; *left: what they are tied to is not there. */
+/* Drafts shared_params, in several rounds, because a name may be tied to another tied name.
+ * *left: the names whose target is missing. */
 static bool buffers_draft_shared(struct ds_rank *mp, uint32_t *left, struct zf_copy_check *check,
                                  struct zf_err *err)
 {
@@ -155,8 +157,8 @@ static bool buffers_draft_shared(struct ds_rank *mp, uint32_t *left, struct zf_c
     return true;
 }
 
-/* A name with data of its own, as a frozen one has in bfloat16 beside the fp32 master of what it is said to be tied
- * to: both are shown.  Asked before second names are drafted. */
+/* Notes names listed as tied that have data of their own, such as a frozen bf16 parameter tied to a
+ * trained one with an fp32 master: both are shown.  Pre: aliases are not drafted yet. */
 static bool buffers_note_untied(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
@@ -193,7 +195,7 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
     for (uint32_t i = 0; left > 0 && i < m->n_aliases; i++) {
         if (!rank_find(mp, m->alias[i].name) && !rank_find(mp, m->alias[i].of)) {
             if (buffers_has_tie(mp, m->alias[i].name)) {
-                left--; /* by its storage, which is another name's */
+                left--; /* buffers_draft_ties drafts it: it shares another name's storage */
                 continue;
             }
             if (!buffers_draft_own(mp, &m->alias[i], &done, err))
@@ -213,7 +215,7 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
                             left);
 }
 
-/* Frozen parameters that `module` does not hold itself. */
+/* Drafts frozen parameters that `module` lacks. */
 static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
@@ -228,7 +230,7 @@ static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
-/* Second names of entries that are drafted. */
+/* Drafts the aliases of entries that are drafted. */
 static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, struct zf_err *err)
 {
     for (uint32_t i = 0; i < m->n_entries; i++) {
@@ -241,7 +243,7 @@ static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, str
     return true;
 }
 
-/* Of experts: what the optimizer does not have, be they frozen or there are no masters. */
+/* Drafts the weights of experts that are not in the optimizer: frozen, or without usable masters. */
 static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
 {
     struct ds_model *m = &mp->expert;
@@ -255,7 +257,7 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
     return buffers_draft_ties(mp, m, err);
 }
 
-/* Stages 1 and 2 say up to three times what a frozen parameter is. */
+/* Stages 1 and 2 record a frozen parameter up to three times: the shapes must agree. */
 static bool buffers_check_frozen(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;

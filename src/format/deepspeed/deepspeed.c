@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DeepSpeed ZeRO: a tag directory with the model states and one optimizer file a data-parallel
- * rank. docs/formats/deepspeed.md says what is on disk and where each tensor goes. */
+/* DeepSpeed ZeRO: a tag directory with the model states and one optimizer file per data-parallel
+ * rank.  docs/formats/deepspeed.md describes the files and where each tensor is shown. */
 #include <stdio.h>
 
 #include <zf/assemble/companions.h>
@@ -10,7 +10,7 @@
 
 #include "steps.h"
 
-/* How surely DeepSpeed wrote this tag directory: by its names, or by its first file as well. */
+/* How certain it is that DeepSpeed wrote this tag directory, from its file names and its first file. */
 static enum zf_fit deepspeed_look(struct zf_store *st, struct ds_dir *dir, struct zf_arena *a)
 {
     struct zf_err err = {.code = ZF_OK};
@@ -52,7 +52,7 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
     if (mp->save->dir.universal)
         return true; /* joined already, for all ranks */
     if (mp->lost && mp->weights_only)
-        return true; /* the layers' files have all that is left */
+        return true; /* only the weights in the layer files are left */
     if (mp->n_optim_files == 0)
         return ds_zero0_draft(mp, err);
     if (mp->save->dir.by_rank)
@@ -61,7 +61,7 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
                                                                     : rank_drop_masters(mp, err);
 }
 
-/* Drafts what one model-parallel rank has, in its own tree if there are several. */
+/* Drafts the tensors of one model-parallel rank, in its own tree if there are several ranks. */
 static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, struct zf_err *err)
 {
     struct zf_build *b = mp->save->b;
@@ -74,7 +74,7 @@ static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, s
            ds_warn_note(mp, err) && zf_build_prefix(b, "", err);
 }
 
-/* The parameters of a universal save, which all ranks' files name together. */
+/* Drafts the parameters of a universal checkpoint, named by the files of all ranks together. */
 static bool deepspeed_draft_universal(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
     struct ds_rank whole = {.save = ds};
@@ -98,10 +98,10 @@ static bool deepspeed_is_states(const char *name)
     return zf_name_ends(name, "_states.pt");
 }
 
-/* Up to here it is a few requests to have all of a file. */
+/* Files up to this many bytes are fetched whole, in a few requests. */
 #define BEGIN_WHOLE (512u << 10)
 
-/* Announces the first reads of an archive: its head and its directory, and of a short one all between them. */
+/* Starts the first reads of an archive: its beginning and its zip directory; a short one is fetched whole. */
 static void deepspeed_begin(struct zf_source *src)
 {
     uint8_t to[16u << 10];
@@ -114,7 +114,7 @@ static void deepspeed_begin(struct zf_source *src)
     (void)!zf_source_pread(src, to, n, src->size - n, &ignored);
 }
 
-/* Model states, optimizer states and layers are read in turns: where answers are slow all are opened beforehand. */
+/* Model states, optimizer states and layers are read alternately: on slow storage all are opened ahead. */
 static void deepspeed_expect(struct ds_save *ds)
 {
     zf_auto(expect) struct zf_expect *x =
@@ -123,8 +123,8 @@ static void deepspeed_expect(struct ds_save *ds)
     zf_expect_all(x);
 }
 
-/* All files are read before anything is drafted: which rank has a layer is known from the names of
- * all. */
+/* Reads all files before anything is drafted: the rank of a layer follows from the parameter names
+ * in all of them. */
 static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
     struct ds_layers layers = {0};
@@ -166,7 +166,7 @@ static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open
 
     ds.files = (struct zf_torch_ahead){.st = ds.st, .lim = o->lim};
     ds.a = ds.keep.arena = zf_arena_new(o->lim->model_memory, err);
-    /* The Trainer keeps schedulers and random states beside the tag. */
+    /* transformers.Trainer saves schedulers and random states next to the tag directory. */
     bool ok = ds.a && deepspeed_open_ranks(&ds, &all, err) &&
               (!save->run || zf_companions_add(save->run, o, b, err));
     ds_ranks_fini(&all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layer_M_expert_E_mp_rank_NN_model_states.pt (before 0.6: expert_E_…): the 16-bit weights of one
- * expert, under the number that it has in the whole model.  The model-states file has none of them.
- * AutoEP, whose masters are one tensor a layer, gives each of its slices as <name>.<E>.
+ * expert, under its index in the whole model.  The model-states file does not hold experts.  With
+ * AutoEP, whose masters are one fused tensor per layer, expert E's slice is saved as <name>.<E>.
  * Source: deepspeed/runtime/engine.py (_save_moe_checkpoint, _get_expert_ckpt_name), 0.5.0 …
  * 0.19.8. */
 #include "steps.h"
@@ -39,7 +39,7 @@ bool ds_expert_name(struct ds_name name, struct ds_expert_name *out)
     return digits > 0 && out->rest.n > 0 && out->rest.p[0] == '.';
 }
 
-/* "<a fused tensor's name>.E" */
+/* Is the name "<name of a fused tensor>.E"?  *expert: E. */
 static bool experts_fused_name(const struct ds_model *m, struct ds_name name, uint32_t *expert)
 {
     const char *dot = memrchr(name.p, '.', name.n);
@@ -51,7 +51,7 @@ static bool experts_fused_name(const struct ds_model *m, struct ds_name name, ui
 
 /* ---- reading ---- */
 
-/* Does the entry's name say that it is of that file's expert?  Names of releases that have no number in it do. */
+/* Checks that an expert index in the entry's name is that of its file.  Some releases' names have none. */
 static bool experts_check_number(const struct ds_rank *mp, const struct ds_entry *e,
                                  struct zf_err *err)
 {
@@ -67,7 +67,7 @@ static bool experts_check_number(const struct ds_rank *mp, const struct ds_entry
                    e->file->expert, (int)e->name.n, e->name.p);
 }
 
-/* Appends what a file holds. */
+/* Appends the tensors of a file. */
 static bool experts_read_file(struct ds_rank *mp, const struct ds_file *f, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&mp->save->files, f->path, err);
@@ -133,7 +133,7 @@ const struct ds_entry *ds_experts_weight(const struct ds_rank *mp, const struct 
         e = ds_model_find(&mp->model, p->name);
         return e ? e : ds_model_find(&mp->expert, p->weight.p ? p->weight : p->name);
     }
-    /* A name that was cut could be another tensor's. */
+    /* A truncated name could be that of another tensor. */
     if (p->name.n > most)
         return NULL;
     memcpy(name, p->name.p, p->name.n);
