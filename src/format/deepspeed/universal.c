@@ -133,27 +133,40 @@ static bool universal_is_state_file(const struct zf_entry *e)
     return e->kind != ZF_ENTRY_DIR && n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
 }
 
-/* One parameter's files are those of the others of its group. */
-static bool universal_check_files(struct universal *u, struct universal_group *g, const char *path,
-                                  struct zf_err *err)
+/* Fails if `path` lacks one of the state files e[n] of `like`. */
+static bool universal_has_files(struct universal *u, const char *path, const char *like,
+                                const struct zf_entry *e, size_t n, struct zf_err *err)
 {
     char is[ZF_ABSENT_MAX];
 
-    for (size_t i = 0; i < g->n; i++) {
-        const char *file = universal_is_state_file(&g->entry[i])
-                               ? zf_arena_fmt(u->mp->save->a, err, "%s/%s", path, g->entry[i].name)
+    for (size_t i = 0; i < n; i++) {
+        const char *file = universal_is_state_file(&e[i])
+                               ? zf_arena_fmt(u->mp->save->a, err, "%s/%s", path, e[i].name)
                                : "";
 
         if (!file)
             return false;
-        if (*file && !zf_store_find(u->mp->save->st, file) &&
-            strcmp(g->entry[i].name, "fp32.pt") != 0) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
-                    zf_absent(u->mp->save->st, file, is), g->path, g->entry[i].name);
-            return zf_forgive(u->mp->save->b, err);
+        if (*file && !zf_store_find(u->mp->save->st, file) && strcmp(e[i].name, "fp32.pt") != 0) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
+                           zf_absent(u->mp->save->st, file, is), like, e[i].name);
         }
     }
     return true;
+}
+
+/* All parameters of a group have the same state files.  Those of the parameter at `path` are e[n]; one that the others
+ * so far lack is missing there. */
+static bool universal_check_files(struct universal *u, struct universal_group *g, const char *path,
+                                  const struct zf_entry *e, size_t n, struct zf_err *err)
+{
+    if (!universal_has_files(u, path, g->path, g->entry, g->n, err))
+        return zf_forgive(u->mp->save->b, err);
+    const bool more = !universal_has_files(u, g->path, path, e, n, err);
+    const bool ok = !more || zf_forgive(u->mp->save->b, err);
+
+    if (more)
+        *g = (struct universal_group){.path = path, .step = g->step, .entry = e, .n = n};
+    return ok;
 }
 
 /* All parameters of a group were stepped together.  Values of two saves are refused degraded, too. */
@@ -197,7 +210,7 @@ static bool universal_draft_files(struct universal *u, const struct universal_na
         g->entry = e;
         g->n = n;
     }
-    return universal_check_files(u, g, path, err) &&
+    return universal_check_files(u, g, path, e, n, err) &&
            universal_check_step(u, g, path, who->param->name, err);
 }
 

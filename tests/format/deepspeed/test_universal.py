@@ -99,6 +99,12 @@ for value, want in ((0.25, ("f64", "", "000000000000d03f")), (7, ("i64", "", "07
     good(f"a state that is the number {value}", {**one, "zero/l1.bias/more.pt": value, **{f"zero/{n}/more.pt": value for n in STATE.groups[0]}})
     got = dumped({**one, **{f"zero/{n}/more.pt": value for n in STATE.groups[0]}})[0]
     check(f"the number {value}", got["optim/more", "l1.bias"] == want, got.get(("optim/more", "l1.bias")))
+for name in sorted({f.split("/")[1] for f in one if f.startswith("zero/") and f.count("/") == 2}):
+    lost = f"zero/{name}/exp_avg.pt"
+    for flag in ("", "-d"):
+        got, notes, err = dumped({f: v for f, v in one.items() if f != lost}, *filter(None, (flag,)))
+        said = [err] if not flag else notes
+        check(f"{name} without a moment {flag}", bool(got) == bool(flag) and any(lost in x and "is missing" in x for x in said), (err, notes))
 got, _, err = dumped({**one, "zero/l1.bias/exp_avg.pt": "x"})
 check("a file that holds a text", not got and err.endswith("zero/l1.bias/exp_avg.pt: it holds neither a tensor nor a number"), err)
 for what, change in (("of another number of ranks", lambda v: v.update(partition_count=3)), ("of one group", lambda v: v["fp32_flat_groups"].pop()),
