@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimizer's files call the experts of every rank 0, 1 …: which of the whole model's these are
- * follows from who shares the vector.  Under stages 1 and 2 the ranks of a vector are every `sets`th
- * one, or a block where the ranks of data parallelism were dealt before those of expert parallelism
- * (use_data_before_expert_parallelism); under stage 3 the files list them.  order.c proves it by the
- * 16-bit weights.
+/* The optimizer files number the experts of each rank 0, 1 …; their indices in the whole model follow
+ * from the ranks that share a flat buffer.  Under stages 1 and 2 these are every `sets`th rank, or a
+ * block of ranks with use_data_before_expert_parallelism; under stage 3 the files list them.  order.c
+ * proves the result by the 16-bit weights.
  * Source: deepspeed/utils/groups.py (_create_expert_and_data_parallel), moe/utils.py,
  * runtime/zero/stage_1_and_2.py, 0.5.0 … 0.19.8. */
 #include "steps.h"
@@ -15,13 +14,13 @@
 #include <zf/assemble/files.h>
 #include <zf/base/search.h>
 
-/* An expert, by the text in front of its number. */
+/* An expert: the text before the number in its name, and the number. */
 struct split_id {
     struct ds_name prefix;
     uint32_t number;
 };
 struct split_ids {
-    struct split_id *id; /* sorted, without doubles */
+    struct split_id *id; /* sorted, without duplicates */
     uint32_t n;
 };
 
@@ -45,7 +44,7 @@ static void split_sort(struct split_ids *s)
     s->n = kept;
 }
 
-/* The experts of that prefix: *first of them. */
+/* The number of experts with that prefix; *first: index of the first. */
 static uint32_t split_find(const struct split_ids *s, struct ds_name prefix, uint32_t *first)
 {
     uint32_t n = 0;
@@ -58,9 +57,9 @@ static uint32_t split_find(const struct split_ids *s, struct ds_name prefix, uin
     return n;
 }
 
-/* ---- who shares a vector ---- */
+/* ---- the ranks that share a flat buffer ---- */
 
-/* Enters the ranks of one vector, which p of rank r, the first of them, lists. */
+/* Enters the ranks of one flat buffer, as listed by p of rank r, the first of them. */
 static bool split_enter(const struct ds_rank *mp, uint32_t g, uint32_t r, const struct ds_part *p,
                         const struct ds_part **of, struct zf_err *err)
 {
@@ -77,7 +76,7 @@ static bool split_enter(const struct ds_rank *mp, uint32_t g, uint32_t r, const 
     return true;
 }
 
-/* Stage 3: the ranks that the files list.  The vectors are in the order of their first ranks. */
+/* Stage 3: the ranks that the files list.  Flat buffers are in the order of their first ranks. */
 static const uint32_t *split_listed(const struct ds_rank *mp, uint32_t g, uint32_t e, uint32_t *n,
                                     struct zf_err *err)
 {
@@ -135,10 +134,10 @@ const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t 
 
 /* ---- names ---- */
 
-/* The experts of a group: their names, and their weights in the files. */
+/* The experts of a group: those in the optimizer (local), and those with files of weights (filed). */
 struct split {
     struct ds_rank *mp;
-    const struct ds_group *in; /* the group before */
+    const struct ds_group *in; /* the group that is split */
     struct split_ids local, filed;
     uint32_t sets, e;
 };
@@ -164,7 +163,7 @@ static bool split_lists(struct split *s, struct zf_err *err)
     return true;
 }
 
-/* The 16-bit weights of an expert are nowhere.  Degraded: they are missed in stored/ only. */
+/* No file has the 16-bit weights of an expert.  Degraded: only stored/ lacks them, and a note says so. */
 static bool split_missing(const struct split *s, struct ds_name name, uint32_t number,
                           struct zf_err *err)
 {
@@ -193,7 +192,7 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
                    file, zf_absent(mp->save->st, file, is), (int)name.n, name.p);
 }
 
-/* Entry e is the 16-bit weight of n elements of a master. */
+/* Marks entry e as the 16-bit weight of n elements of a master; their lengths must be equal. */
 static bool split_take(const struct split *s, const struct ds_entry *e, uint64_t n,
                        struct zf_err *err)
 {
@@ -209,7 +208,7 @@ static bool split_take(const struct split *s, const struct ds_entry *e, uint64_t
     return true;
 }
 
-/* prefix number rest */
+/* The name of x with another expert number. */
 static bool split_name(const struct split *s, const struct ds_expert_name *x, uint32_t number,
                        struct ds_name *out, struct zf_err *err)
 {
@@ -227,8 +226,8 @@ static bool split_name(const struct split *s, const struct ds_expert_name *x, ui
     return true;
 }
 
-/* Expert l of vector e is number e * (experts in a vector) + l among those of this model-parallel
- * rank.  Where that is the only one, it is its number in the model; else its files say that. */
+/* Expert l of flat buffer e is number e * (experts per buffer) + l of this model-parallel rank.  With a
+ * single model-parallel rank that is its index in the model; else the expert files have the index. */
 static bool split_native(const struct split *s, struct ds_param *p, const struct ds_expert_name *x,
                          struct zf_err *err)
 {
@@ -259,11 +258,11 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
     const struct ds_entry *e = ds_experts_weight(mp, p, 0);
     if (e && e->file && e->file->kind == DS_EXPERT)
         return split_take(s, e, p->n, err);
-    /* of several tensor ranks, one may have all files of the experts */
+    /* one of several tensor-parallel ranks may have written the files of all experts */
     return e || (mp->save->dir.n_mp > 1 && n_filed == 0) || split_missing(s, p->name, number, err);
 }
 
-/* A part of the tensor of all of a layer's experts. */
+/* Handles a shard of the fused tensor of all experts of a layer (AutoEP). */
 static bool split_fused(const struct split *s, struct ds_param *p, const struct ds_fused *f,
                         struct zf_err *err)
 {
@@ -294,7 +293,7 @@ static bool split_fused(const struct split *s, struct ds_param *p, const struct 
     return true;
 }
 
-/* Gives the parameters of one vector the names that they have in the whole model. */
+/* Gives the parameters of one flat buffer their names in the whole model. */
 static bool split_params(const struct split *s, struct ds_group *out, struct zf_err *err)
 {
     const struct ds_model *m = &s->mp->model;
@@ -323,7 +322,7 @@ static bool split_params(const struct split *s, struct ds_group *out, struct zf_
     return out->param != NULL;
 }
 
-/* Stage 3: the first rank of vector e must say itself that it is expert-parallel rank e. */
+/* Stage 3: if the first rank of flat buffer e records its expert-parallel rank, that must be e. */
 static bool split_check_rank(const struct split *s, uint32_t rank, struct zf_err *err)
 {
     struct ds_rank *mp = s->mp;
@@ -377,7 +376,7 @@ static bool split_group(struct split *s, struct ds_group *out, struct zf_err *er
     return split_check_rank(s, member[0], err) && split_params(s, out, err);
 }
 
-/* The vectors that there are of file group g. */
+/* The number of flat buffers of file group g. */
 static bool split_sets(const struct ds_rank *mp, uint32_t g, uint32_t *sets, struct zf_err *err)
 {
     uint32_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's files hold more than the weights, which becomes state/<key>.json for the keys of the
- * model-states file, the client state among them, state/optim_states.json for the optimizer's,
- * and extra/ for tensors of the client state. */
+/* Values in rank 0's files that are neither weights nor optimizer states: state/<key>.json for each
+ * key of the model-states file, including the client state, state/optim_states.json for those of the
+ * optimizer file, and extra/ for tensors of the client state. */
 #include "steps.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include <zf/assemble/torch_place.h>
 
-/* These hold weights and states and are drafted elsewhere; settings of an optimizer that are tensors are not. */
+/* Skips weights and optimizer states, which are drafted elsewhere, but not optimizer settings that are tensors. */
 static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
 {
     static const char *const keys[] = {"module", "frozen_param_fragments", "optimizer"};
@@ -25,7 +25,7 @@ static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken,
     return true;
 }
 
-/* A number of the settings of a group: " lr 0.01", or nothing. */
+/* Prints a setting of a parameter group as " lr 0.01"; nothing if it is no number. */
 static void state_setting(char *out, size_t room, const struct zf_pv *group, const char *key,
                           const char *label)
 {
@@ -41,8 +41,8 @@ static void state_setting(char *out, size_t room, const struct zf_pv *group, con
 
 #define GROUPS_SHOWN 16
 
-/* Notes class, learning rates and weight decays of the optimizer, as they are recorded.  The class is
- * in ds_config only, where DeepSpeed made the optimizer itself. */
+/* Notes class, learning rates and weight decays of the optimizer.  The class is only recorded in
+ * ds_config, if DeepSpeed created the optimizer. */
 static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
                                  const struct zf_pv *groups, struct zf_err *err)
 {
@@ -84,7 +84,7 @@ bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, st
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
 }
 
-/* All but the settings of the optimizer. */
+/* Skips everything but the settings of the optimizer. */
 static bool state_is_no_setting(void *ctx, const struct zf_leaf *leaf, bool *taken,
                                 struct zf_err *err)
 {

@@ -10,7 +10,7 @@
 
 #include "steps.h"
 
-/* %d: data-parallel rank (of EXPP the expert-parallel one), %m: model-parallel rank (of LAYER the tensor-parallel one),
+/* %d: data-parallel rank (EXPP: expert-parallel), %m: model-parallel rank (LAYER: tensor-parallel),
  * %l: layer, %e: expert, %w of %n: number of the parallel writer. */
 static const struct {
     enum ds_kind kind;
@@ -21,13 +21,14 @@ static const struct {
     {DS_OPTIM, "zero_pp_rank_%d_mp_rank_%02m_optim_states.pt[-%w.%n]"},
     {DS_OPTIM, "zero_pp_rank_%d_mp_rank_%02moptim_states.pt[-%w.%n]"}, /* before 0.3.14 */
     {DS_LAYER, "layer_%02l-model_states.pt"},
-    {DS_LAYER, "layer_%02l-model_%02m-model_states.pt"}, /* where the mesh has a tensor axis */
+    {DS_LAYER, "layer_%02l-model_%02m-model_states.pt"}, /* with tensor parallelism */
     {DS_EXPERT, "layer_%l_expert_%e_mp_rank_%02m_model_states.pt[-%w.%n]"},
-    {DS_EXPERT, "expert_%e_mp_rank_%02m_model_states.pt[-%w.%n]"},  /* before 0.6: of all layers */
+    {DS_EXPERT,
+     "expert_%e_mp_rank_%02m_model_states.pt[-%w.%n]"}, /* before 0.6: one file for all layers */
     {DS_EXPP, "expp_rank_%d_mp_rank_%02m_optim_states.pt[-%w.%n]"}, /* a stub under ZeRO */
 };
 
-/* The number of that letter in a form. */
+/* The field of f that a letter of a form stands for. */
 static uint32_t *files_number(struct ds_file *f, char letter)
 {
     return letter == 'd'   ? &f->dp
@@ -37,7 +38,7 @@ static uint32_t *files_number(struct ds_file *f, char letter)
                            : &f->writer;
 }
 
-/* False: DeepSpeed has no such name. */
+/* Parses a file name.  False: it is not one of DeepSpeed's. */
 static bool files_parse(const char *name, struct ds_file *f)
 {
     static const char *const prefix[] = {"bf16_", "fp16_", ""};
@@ -74,7 +75,7 @@ const char *ds_file_name(struct ds_file f, char out[DS_FILE_NAME])
     return out;
 }
 
-/* Orders by as many of kind, model-parallel rank, layer, expert, data-parallel rank and writer. */
+/* Compares the first `keys` of kind, model-parallel rank, layer, expert, data-parallel rank and writer. */
 static int files_cmp(const struct ds_file *a, const struct ds_file *b, int keys)
 {
     const uint32_t x[] = {a->kind, a->mp, a->layer, a->expert, a->dp, a->writer};
@@ -117,7 +118,7 @@ bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
     return zf_err_in(err, "%s", path);
 }
 
-/* Drops the copies that the parallel writer makes of sorted files that are no rank's own. */
+/* Drops the copies that the parallel writer makes of files other than optimizer and layer files.  f is sorted. */
 static bool files_drop_copies(struct ds_file *f, uint32_t *n, struct zf_err *err)
 {
     uint32_t kept = 0;
@@ -140,7 +141,7 @@ static bool files_drop_copies(struct ds_file *f, uint32_t *n, struct zf_err *err
     return true;
 }
 
-/* A directory written with and without a prefix holds the ranks of two runs. */
+/* Files with and without a prefix in one directory are those of two runs. */
 static bool files_one_prefix(const struct ds_dir *d, struct zf_err *err)
 {
     for (uint32_t i = 1; i < d->n_optim; i++) {
@@ -157,7 +158,7 @@ static bool files_one_prefix(const struct ds_dir *d, struct zf_err *err)
     return true;
 }
 
-/* The files of a kind, among all, sorted. */
+/* The files of one kind in the sorted list `all`. */
 static struct ds_file *files_of(struct ds_file *all, uint32_t n_all, enum ds_kind kind, uint32_t *n)
 {
     uint32_t from = 0, end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which parameters each flat vector of a rank holds, and which data-parallel ranks have a part of
- * it: all, as long as no group holds experts. */
+/* The parameters in each flat buffer of a rank, and the data-parallel ranks that have a partition of
+ * it: all of them, unless the group holds experts. */
 #include "steps.h"
 
 #include <zf/base/num.h>
@@ -41,9 +41,8 @@ bool ds_groups_count(const struct ds_rank *mp, uint32_t g, uint64_t *sum, struct
     return true;
 }
 
-/* Releases before 0.5.4 recorded the parameters of all groups as one mapping, in the order of the
- * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the
- * proof). */
+/* Divides the single mapping of all groups' parameters, which releases before 0.5.4 recorded in the
+ * order of the groups, by the lengths of the groups' flat buffers (stages 1 and 2; order.c proves it). */
 static struct ds_shapes *groups_split(struct ds_rank *mp, const struct ds_shapes *all,
                                       uint32_t n_parts, struct zf_err *err)
 {
@@ -79,8 +78,8 @@ bool ds_groups_pick(struct ds_rank *mp, const struct ds_group *like, const uint3
     return out->param && out->len;
 }
 
-/* A vector that is cut into sub-partitions has all ranks' first ones in front, then all second
- * ones …  Source: deepspeed/runtime/zero/stage1.py (get_data_parallel_sub_partitions), 0.3.14. */
+/* A flat buffer with sub-partitions has the first one of each rank, then the second one of each
+ * rank …  Source: deepspeed/runtime/zero/stage1.py (get_data_parallel_sub_partitions), 0.3.14. */
 static bool groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
@@ -114,7 +113,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     const struct ds_shapes *shapes = mp->model.has_shapes ? mp->model.group : first->group;
     uint32_t n = mp->model.has_shapes ? mp->model.n_groups : first->n_groups;
 
-    /* releases before 0.19.3 write experts' model files without ds_config */
+    /* releases before 0.19.3 write model-states files without ds_config for experts */
     mp->blocks = mp->model.blocks || first->config.blocks;
     if (!shapes && first->n_parts > 0 && first->part[0]->slice) {
         mp->by_slices = true;
@@ -150,7 +149,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
-/* A universal checkpoint has no ranks but those of the copied model-states files. */
+/* The only data-parallel ranks of a universal checkpoint are those with a copied model-states file. */
 static bool groups_universal(struct ds_rank *mp, struct zf_err *err)
 {
     if (!mp->model.has_shapes) {

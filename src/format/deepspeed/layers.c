@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pipeline's weights are in a file a layer, under names that lack the layer's number: "a.weight" of layer 3
- * is the parameter "3.a.weight".  The names of the optimizer's parameters and of the buffers say which
- * stage has which layer.  A file that no name speaks of is one of a tied module ("tied_modules.<key>.…",
- * whose key is recorded nowhere): that of the module whose masters round to it, or else a layer that
- * is not trained.  Source: deepspeed/runtime/pipe/module.py (ckpt_layer_path, save_state_dict),
+/* A pipeline saves its weights in one file per layer, under names without the layer's number: "a.weight"
+ * of layer 3 is the parameter "3.a.weight".  The names of the trained parameters and of the buffers show
+ * which stage has which layer.  A file of no such name belongs to the tied module
+ * ("tied_modules.<key>.…", whose key is not recorded) whose masters round to it, or is a layer that is
+ * not trained.  Source: deepspeed/runtime/pipe/module.py (ckpt_layer_path, save_state_dict),
  * 0.6.0 … 0.19.8. */
 #include "steps.h"
 
@@ -51,7 +51,7 @@ static int layers_cmp(const void *key, const void *elem)
     return (a->layer > b->layer) - (a->layer < b->layer);
 }
 
-/* The layer's number in front of a parameter's name; false: there is none. */
+/* Parses the layer number at the front of a parameter's name; false: there is none. */
 static bool layers_number(struct ds_name name, uint32_t *out)
 {
     uint64_t v = 0;
@@ -92,7 +92,7 @@ static struct ds_layer *layers_find(const struct ds_rank *mp, const struct ds_la
     return d->n_layers ? bsearch(&key, l->layer, d->n_layers, sizeof *l->layer, layers_cmp) : NULL;
 }
 
-/* The rank's names speak of this parameter or buffer. */
+/* Assigns the layer of this parameter or buffer to the rank, whose files name it. */
 static bool layers_claim(struct ds_rank *mp, struct ds_layers *l, struct ds_name name,
                          struct zf_err *err)
 {
@@ -121,7 +121,7 @@ static bool layers_claim_group(struct ds_rank *mp, struct ds_layers *l, const st
     return true;
 }
 
-/* Everything that the rank's files name. */
+/* Assigns all layers of parameters and buffers that the rank's files name. */
 static bool layers_claim_all(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
@@ -146,7 +146,7 @@ static bool layers_claim_all(struct ds_rank *mp, struct ds_layers *l, struct zf_
 
 /* ---- shapes of tied modules, where only the mappings name parameters ---- */
 
-/* The elements that group g has of the parameter, over all ranks. */
+/* The number of elements of the parameter in group g, over all ranks. */
 static uint64_t layers_count_slices(const struct ds_rank *mp, uint32_t g, struct ds_name name)
 {
     uint64_t n = 0;
@@ -161,7 +161,8 @@ static uint64_t layers_count_slices(const struct ds_rank *mp, uint32_t g, struct
     return n;
 }
 
-/* The weights of a file that no name speaks of and which may be these: the only ones of their shape. */
+/* The entry called `rest` with n elements in a file of an unassigned layer; NULL if there is none, or if
+ * several have different shapes. */
 static const struct ds_entry *layers_find_unnamed(const struct ds_rank *mp,
                                                   const struct ds_layers *l, struct ds_name rest,
                                                   uint64_t n)
@@ -263,8 +264,8 @@ static bool layers_give_numbered(struct ds_rank *mp, const struct ds_layer *l, s
     return ds_layers_give(mp, l, head, err);
 }
 
-/* A layer's file, if it is there, has every trained parameter of the layer, but for experts, whose files are
- * others. */
+/* Checks that a layer's file, if present, has every trained parameter of the layer except experts, which
+ * have their own files. */
 static bool layers_check_names(const struct ds_rank *mp, const struct ds_layers *l,
                                struct zf_err *err)
 {

@@ -10,10 +10,10 @@
 
 /* ---- tied modules ---- */
 
-/* UNKNOWN: the names and shapes are the same, but bytes are lost that would prove it. */
+/* UNKNOWN: the names and shapes are equal, but the bytes that would prove it are lost. */
 enum layers_fit { LAYERS_OTHER, LAYERS_DIFFERS, LAYERS_UNKNOWN, LAYERS_FITS };
 
-/* Is entry e what the master of that name rounds to? */
+/* Does the master of that name round to entry e? */
 static bool layers_fits_entry(struct ds_rank *mp, const struct ds_entry *e, struct ds_name name,
                               enum layers_fit *out, struct zf_err *err)
 {
@@ -43,7 +43,7 @@ static bool layers_fits_entry(struct ds_rank *mp, const struct ds_entry *e, stru
     return ok;
 }
 
-/* Are all tensors of the layer those of the tied module `key` ("tied_modules.embed.")? */
+/* Is the layer the tied module `key` ("tied_modules.embed.")?  Compares all its tensors with the masters. */
 static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_name key,
                         enum layers_fit *out, struct zf_err *err)
 {
@@ -67,7 +67,7 @@ static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_
 /* The files without an owner that fit a key best, and how well. */
 struct layers_found {
     struct ds_layer *first,
-        *second; /* NULL: there is none; of those that fit, the first is the only one */
+        *second; /* or NULL; a file that fits (FITS) ends the search, so it has no second */
     enum layers_fit fit;
 };
 
@@ -93,7 +93,7 @@ static bool layers_find_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_
     return true;
 }
 
-/* Does a file of that tensor rank belong to the module already? */
+/* Does the tied module already have a file for that tensor-parallel rank? */
 static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l, uint32_t tensor,
                             struct ds_name key)
 {
@@ -107,7 +107,7 @@ static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l,
     return false;
 }
 
-/* Has the rank a parameter of the tied module? */
+/* Does the rank train a parameter of the tied module? */
 static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
@@ -118,7 +118,7 @@ static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
     return false;
 }
 
-/* Will the masters of another rank be compared, which may prove it? */
+/* Will the masters of a later rank be compared, too, which may prove it? */
 static bool layers_asks_later(const struct ds_rank *mp, const struct ds_layers *l,
                               struct ds_name key)
 {
@@ -131,7 +131,7 @@ static bool layers_asks_later(const struct ds_rank *mp, const struct ds_layers *
     return false;
 }
 
-/* Degraded: no rank's masters tell.  *take: there is one file only that it can be. */
+/* Degraded: no rank's masters can prove the file.  *take: there is only one candidate. */
 static bool layers_choose_unproven(struct ds_rank *mp, const struct ds_layers *l,
                                    const struct layers_found *f, struct ds_name key, bool *take,
                                    struct zf_err *err)
@@ -153,7 +153,7 @@ static bool layers_choose_unproven(struct ds_rank *mp, const struct ds_layers *l
                                  f->first->file->path, f->second->file->path, n, key.p);
 }
 
-/* Gives the rank the file of the tied module, if it is known.  *given: it is. */
+/* Assigns the file of the tied module to the rank, if it can be determined; then sets *given. */
 static bool layers_give_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_name key,
                              bool *given, struct zf_err *err)
 {
@@ -188,13 +188,13 @@ bool ds_layers_tied(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err)
                 continue;
             if (!layers_give_tied(mp, l, key, &given, err))
                 return false;
-            last = key; /* asked once, not for each of its parameters */
+            last = key; /* searched once, not for each of its parameters */
         }
     }
     return !given || ds_model_index(ds, &mp->model, err);
 }
 
-/* ---- layers of which nothing is trained ---- */
+/* ---- layers without trained parameters ---- */
 
 static bool layers_draft_entry(struct ds_rank *mp, const struct ds_layer *l,
                                const struct ds_entry *e, struct zf_err *err)
@@ -212,7 +212,7 @@ static bool layers_draft_entry(struct ds_rank *mp, const struct ds_layer *l,
             zf_tensor_ref_draft(b, ds_spot("stored", full), &e->view, NULL, err));
 }
 
-/* Has the file the names and shapes of a tied module that has no other? */
+/* Refuses a file with the names and shapes, but not the weights, of a tied module without a file. */
 static bool layers_check_unlike(struct ds_save *ds, const struct ds_layers *l,
                                 const struct ds_layer *layer, struct zf_err *err)
 {
@@ -228,7 +228,7 @@ static bool layers_check_unlike(struct ds_save *ds, const struct ds_layers *l,
     return zf_forgive(ds->b, err);
 }
 
-/* The rank of the same tensor coordinate that has the nearest layer in front of this one, or the first. */
+/* The rank (same tensor-parallel rank) of the nearest preceding layer, or the first such rank. */
 static struct ds_rank *layers_before(struct ds_save *ds, struct ds_ranks *all,
                                      const struct ds_layers *l, uint32_t i)
 {
@@ -243,7 +243,7 @@ static struct ds_rank *layers_before(struct ds_save *ds, struct ds_ranks *all,
     return &all->rank[0];
 }
 
-/* A tied module may have no file of its own (one with a forward_fn), or lost it: nothing says which. */
+/* Notes tied modules without a file: DeepSpeed writes none for those with a forward_fn, or it is lost. */
 static bool layers_note_tied(struct ds_save *ds, const struct ds_ranks *all,
                              const struct ds_layers *l, struct zf_err *err)
 {

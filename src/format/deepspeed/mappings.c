@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's mapping lists the parameters of its partition in order, each with its first element there
- * and how many there are; a parameter that two neighbours list is cut between them.  The mappings are
- * made from the declared order, also under round_robin_gradients, where the vectors are in another:
- * order.c finds that out.
+/* A rank's param_slice_mappings list the parameters in its partition in order, each with its first
+ * element and length there; a parameter listed by two neighbours is split between them.  The mappings
+ * have the declared order, even under round_robin_gradients, where the flat buffers have another one,
+ * which order.c detects.
  * Source: deepspeed/runtime/zero/stage_1_and_2.py (_create_param_mapping), 0.7.4 … 0.19.8. */
 #include "steps.h"
 
@@ -53,7 +53,7 @@ static bool mappings_same(const struct ds_part *a, const struct ds_part *b)
     return same;
 }
 
-/* The other vectors of the group hold other experts under the same names. */
+/* Checks the group's other flat buffers, which hold other experts under the same names. */
 static bool mappings_check_sets(struct ds_rank *mp, uint32_t g, const uint32_t *first, uint32_t n,
                                 struct zf_err *err)
 {
@@ -116,7 +116,7 @@ struct ds_shapes *ds_mappings_join(struct ds_rank *mp, uint32_t n_groups, struct
     return out;
 }
 
-/* The parameter of a pipeline's tied module, whose 16-bit weights have no name yet, or NULL. */
+/* The entry for p, a parameter of a pipeline's tied module whose file is not assigned yet, or NULL. */
 static const struct ds_param *mappings_tied(const struct ds_rank *mp, const struct ds_param *p)
 {
     for (uint32_t i = 0; i < mp->tied.n; i++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Releases before 0.4.3 recorded the model's parameters in the model's order, frozen ones too, and
- * nothing of the optimizer's groups; those up to 0.5.3 the groups' parameters, without a word about where
- * one group ends.  What is served is proved by the weights in each case: the groups as the storages of
- * `module` show them, else the recorded order cut by the groups' lengths, else value by value.  Source:
+/* Releases before 0.4.3 recorded all parameters in the order of the model, including frozen ones, and
+ * not the optimizer's groups; those up to 0.5.3 recorded the groups' parameters in one mapping, without
+ * the groups' ends.  Groups are served only if the weights prove them: the groups shown by the storages
+ * of `module`, else the recorded order cut by the groups' lengths, else a search by values.  Source:
  * deepspeed/runtime/engine.py (_get_param_shapes, _get_zero_param_shapes), 0.3.14, 0.4.0, 0.4.3. */
 #include "steps.h"
 
 #include <zf/assemble/prove.h>
 #include <zf/base/num.h>
 
-#define MERGED_ALIGN 2u /* elements of padding a rank */
+#define MERGED_ALIGN 2u /* elements of padding per rank */
 
 /* ---- what is proved ---- */
 
@@ -21,7 +21,7 @@ static bool merged_is_weight(const struct ds_entry *e, const struct ds_param *p)
            (t == ZF_DT_F16 || t == ZF_DT_BF16 || t == ZF_DT_F32);
 }
 
-/* A group's vector over its ranks.  *whole: all their files are there. */
+/* The group's flat buffer, over its ranks.  *whole: no rank's file is lost. */
 static bool merged_lay(struct ds_rank *mp, const struct ds_group *group,
                        struct zf_prove_vector *out, bool *whole, struct zf_err *err)
 {
@@ -40,12 +40,13 @@ static bool merged_lay(struct ds_rank *mp, const struct ds_group *group,
             *whole = zf_add(begin[r], f->n, &begin[r + 1]);
         }
     }
-    *out = (struct zf_prove_vector){.part = part,
-                                    .begin = begin,
-                                    .n_parts = n,
-                                    .pad = (uint64_t)MERGED_ALIGN * n,
-                                    /* sub-partitions are older than dealing */
-                                    .dealt = n == mp->n_dp ? n : 0};
+    *out = (struct zf_prove_vector){
+        .part = part,
+        .begin = begin,
+        .n_parts = n,
+        .pad = (uint64_t)MERGED_ALIGN * n,
+        /* sub-partitions (n > n_dp) are older than the round-robin order */
+        .dealt = n == mp->n_dp ? n : 0};
     return true;
 }
 
@@ -77,7 +78,7 @@ static bool merged_init(struct ds_rank *mp, struct zf_prove *p, bool *whole, str
     return true;
 }
 
-/* The groups of the pieces that are proved. */
+/* Makes groups of the proved pieces. */
 static struct ds_group *merged_groups(struct ds_rank *mp, const struct zf_prove *p,
                                       struct zf_err *err)
 {
@@ -97,7 +98,7 @@ static struct ds_group *merged_groups(struct ds_rank *mp, const struct zf_prove 
     return out;
 }
 
-/* Says why nothing is proven; `first`: why the recorded order is not. */
+/* Fails with the reason why nothing is proven; `first`: why the recorded order is not. */
 static bool merged_refuse(struct ds_rank *mp, const struct zf_prove *p, const struct zf_err *first,
                           struct zf_err *err)
 {
@@ -146,7 +147,7 @@ static bool merged_is_same(const struct ds_rank *mp, const struct ds_group *othe
     return true;
 }
 
-/* Takes the groups that the weights showed, and proves them once more by what can be read of all ranks. */
+/* Takes the groups found by the weights, and proves them again with all readable ranks. */
 static bool merged_take(struct ds_rank *mp, struct ds_group *group, const char *how,
                         struct zf_err *err)
 {
@@ -162,7 +163,7 @@ static bool merged_take(struct ds_rank *mp, struct ds_group *group, const char *
                                   how));
 }
 
-/* The groups as the weights of one storage show them, else the recorded order, else by the values. */
+/* Tries the groups shown by the storages of `module`, then the recorded order, then the values. */
 static bool merged_prove(struct ds_rank *mp, struct zf_prove *p, struct zf_err *err)
 {
     struct ds_group *shown;

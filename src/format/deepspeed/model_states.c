@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model-states files: names, shapes and order of the parameters, and what has no flat vector.
+/* Model-states files: names, shapes and order of the parameters, and tensors in no flat buffer.
  * Source: deepspeed/runtime/engine.py (_save_checkpoint, _get_zero_param_shapes,
  * _get_zero_frozen_param_attributes, _get_shared_params), 0.6.0 … 0.19.8. */
 #include "steps.h"
@@ -135,13 +135,13 @@ const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name na
     return e && ds_name_eq(e->name, name) ? e : NULL;
 }
 
-/* The parameters that come next in the groups, as far as the groups are few. */
+/* The next parameter of each of the first groups, to find names without a search. */
 #define MODEL_CURSORS 8u
 struct model_cursors {
     uint32_t at[MODEL_CURSORS];
 };
 
-/* The name of an entry of `module`: mostly one of the groups', which have the parameters in the same order. */
+/* The name of an entry of `module`: usually the next name of a group, since the order is the same. */
 static struct ds_name model_take_name(const struct ds_model *m, struct model_cursors *c,
                                       const struct zf_take *key)
 {
@@ -160,7 +160,7 @@ static struct ds_name model_take_name(const struct ds_model *m, struct model_cur
     return ds_take_name(key);
 }
 
-/* Reads the value of e, whose name is known, from the mapping `where` of file t; *empty as for zf_tensor_ref_read_many. */
+/* Reads the value of e, whose name is set, from the mapping `where` of file t; *empty as for zf_tensor_ref_read_many. */
 static bool model_read_entry(struct ds_save *ds, struct zf_torch *t, const char *where,
                              const struct zf_pv *v, struct zf_source **empty, struct ds_entry *e,
                              struct zf_err *err)
@@ -188,7 +188,7 @@ bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more, stru
     }
     if (want <= m->cap_entries)
         return true;
-    /* an arena gives nothing back, so it doubles */
+    /* doubled, because an arena cannot free the old array */
     const uint64_t cap = m->n_entries > 0 ? 2 * want : want;
     struct ds_entry *all = zf_arena_get(ds->a, cap, sizeof *all, err);
     if (!all)
@@ -207,7 +207,7 @@ bool ds_entries_read(struct ds_save *ds, struct zf_torch *t, const struct ds_fil
     uint64_t n = zf_pv_len(root);
     struct zf_source *empty = NULL;
     uint32_t end = m->n_entries;
-    bool named = !f; /* every storage of a file is in one archive */
+    bool named = !f; /* the archive's name is checked: once, since a file has only one archive */
 
     if (!zf_pv_is_map(root)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a mapping of names to tensors");
@@ -256,7 +256,7 @@ static void model_take_module(struct ds_save *ds, struct zf_torch *t, const stru
         (void)zf_take_fail(map, &err);
 }
 
-/* checkpoint_parallel_dimensions, since 0.19.5. */
+/* Takes checkpoint_parallel_dimensions, recorded since 0.19.5. */
 static void model_take_mesh(const struct zf_take *dims, struct ds_model *m)
 {
     static const char *const keys[] = {"tp_degree", "pp_degree"};
@@ -272,7 +272,7 @@ static void model_take_mesh(const struct zf_take *dims, struct ds_model *m)
     }
 }
 
-/* The layers of AutoEP, under one of the two names they had. */
+/* The layers of AutoEP, under either of their two keys. */
 static struct zf_take model_autoep(const struct zf_take *root)
 {
     const struct zf_take layers = zf_take_key(root, "ds_autoep_layers");
@@ -295,7 +295,7 @@ static void model_read_version(const struct zf_pv *v, struct ds_model *m)
     }
 }
 
-/* Single values. */
+/* Reads counts and flags. */
 static void model_read_facts(const struct zf_pv *root, struct ds_model *m)
 {
     const struct zf_pv *config = zf_pv_get(root, "ds_config");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names may be any bytes and as many as a file makes them. */
+/* Names in a checkpoint: any bytes, of any length. */
 #include "steps.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* States of an optimizer without ZeRO whose parameters are not named, under its own numbers: optim/<state>/<number>,
- * and masters, if it has any, in optim/param/.  Numbers mean another parameter on each model-parallel rank, so that they are
- * never joined: they are below mp_rank_NN/.  With experts every expert-parallel rank has an optimizer of its own, whose
- * file also holds the parameters that are no experts; then the numbers are "expp_rank_R.<number>".
+/* States of an optimizer without ZeRO whose parameter names are unknown, shown by torch's parameter ids:
+ * optim/<state>/<id>, and masters, if any, in optim/param/.  An id is a different parameter on each
+ * model-parallel rank, so these are never joined but shown below mp_rank_NN/.  With experts, every
+ * expert-parallel rank has its own optimizer file, which also holds the other parameters; ids are then
+ * "expp_rank_R.<id>".
  * Source: deepspeed/runtime/engine.py (_save_moe_checkpoint, _get_optimizer_ckpt_name), 0.14.5 and 0.19.8. */
 #include "zero0.h"
 
@@ -10,13 +11,13 @@
 
 #include <zf/assemble/degraded.h>
 
-#define NUMBERED_IDS (1u << 20) /* parameters of an optimizer */
+#define NUMBERED_IDS (1u << 20) /* most parameters of an optimizer */
 
 /* An optimizer that is being drafted. */
 struct numbered {
     struct ds_states states;
     const struct ds_file *file; /* of an expert-parallel rank, or NULL */
-    uint64_t n_odd;             /* entries of its state that belong to no number */
+    uint64_t n_odd;             /* entries of its state without an id or without states */
 };
 
 static struct ds_name numbered_name(const struct numbered *w, uint64_t id, struct zf_err *err)
@@ -37,7 +38,8 @@ static bool numbered_draft_master(struct numbered *w, uint64_t id, const struct 
                                            (struct ds_name){"the master", 10}, v, NULL, err);
 }
 
-/* fp32_groups_flat has a vector a group, fp32_groups the masters of each group, in the order of the numbers. */
+/* Drafts fp32_groups_flat, one flat buffer per group, under the group's index; else fp32_groups, the
+ * masters of each group in the order of its ids. */
 static bool numbered_draft_masters(struct numbered *w, const struct zf_pv *optim,
                                    const struct zf_pv *groups, struct zf_err *err)
 {
@@ -93,7 +95,7 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
                 w->states.path, (unsigned long long)w->n_odd));
 }
 
-/* The most expert-parallel ranks by the names of the optimizer's groups ("ep_size_4"); 0: none is named so.
+/* The largest expert-parallel size in the names of the optimizer's groups ("ep_size_4"); 0: there is none.
  * Source: deepspeed/moe/layer.py (expert_group_name), moe/utils.py (split_params_into_different_moe_groups_for_optimizer),
  * 0.6 … 0.19.8. */
 static uint32_t numbered_expert_ranks(const struct zf_pv *optim)
@@ -117,8 +119,8 @@ static uint32_t numbered_expert_ranks(const struct zf_pv *optim)
     return most;
 }
 
-/* The optimizer of the file at `path`.  *some: it holds states or masters.  *n_ep: raised to the expert-parallel ranks of
- * which it says that there are. */
+/* Drafts the optimizer in the file at `path`.  *some is set if there is one; *n_ep is raised to the
+ * expert-parallel size that its groups record. */
 static bool numbered_read(struct ds_save *ds, const char *path, const struct ds_file *file,
                           bool *some, uint32_t *n_ep, struct zf_err *err)
 {
@@ -135,7 +137,7 @@ static bool numbered_read(struct ds_save *ds, const char *path, const struct ds_
     return ok || (!ds_err_named(err) && zf_err_in(err, "%s", path));
 }
 
-/* The files of the rank's expert-parallel ranks, each of which must be there. */
+/* Reads the optimizer files of the expert-parallel ranks of mp; none may be missing. */
 static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err *err)
 {
     const struct ds_dir *d = &mp->save->dir;

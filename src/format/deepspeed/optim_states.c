@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer-states files: the flat vectors of one data-parallel rank.
+/* Optimizer-states files: one data-parallel rank's partitions of the flat buffers.
  * Source: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py (state_dict), 0.6.0
  * … 0.19.8. */
 #include "steps.h"
@@ -32,14 +32,14 @@ static int optim_read_stage(const struct zf_pv *v)
     return -1;
 }
 
-/* The file that is being read. */
+/* The file being read. */
 struct optim_reading {
     struct ds_save *ds;
     struct zf_torch *torch;
     struct ds_optim *out;
 };
 
-/* partition_count: a number, or a list of one number a group. */
+/* Takes partition_count: a number, or a list of one number per group. */
 static void optim_take_partitions(const struct zf_take *x, struct ds_optim *r)
 {
     for (uint32_t g = 0; zf_take_given(x) && g < r->n_parts && !x->t->failed; g++) {
@@ -52,7 +52,7 @@ static void optim_take_partitions(const struct zf_take *x, struct ds_optim *r)
     }
 }
 
-/* Degraded: the vector of a swap file that cannot be read is lost, and nothing else of its rank. */
+/* Degraded: if a swap file cannot be read, only its tensor is lost, not the rest of the rank. */
 static bool optim_mark_lost(struct ds_save *ds, const char *path, struct ds_flat *out,
                             struct zf_err *err)
 {
@@ -66,8 +66,8 @@ static bool optim_mark_lost(struct ds_save *ds, const char *path, struct ds_flat
     return true;
 }
 
-/* A vector that was swapped out to NVMe is empty, and its ds_id names the file that was copied
- * beside. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
+/* A tensor that was swapped out to NVMe is saved empty; its ds_id names the swap file, which is copied
+ * into the tag. Source: deepspeed/runtime/swap_tensor/partitioned_optimizer_swapper.py, 0.13 … 0.19.8. */
 static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct ds_flat *out,
                                struct zf_err *err)
 {
@@ -99,7 +99,7 @@ static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct
     return true;
 }
 
-/* A vector that is packed in its storage. */
+/* Takes a flat tensor, which must be contiguous in its storage. */
 static void optim_take_flat(const struct optim_reading *q, const struct zf_take *x,
                             struct ds_flat *out)
 {
@@ -116,7 +116,7 @@ static void optim_take_flat(const struct optim_reading *q, const struct zf_take 
         (void)zf_take_fail(x, &err);
 }
 
-/* One value of a group's state. */
+/* Takes one value of a group's state. */
 static void optim_take_state(const struct optim_reading *q, const struct zf_take *x,
                              struct ds_state *s)
 {
@@ -136,7 +136,7 @@ static void optim_take_state(const struct optim_reading *q, const struct zf_take
     }
 }
 
-/* The state of one group: a mapping of state names to values. */
+/* Takes the state of one group: a mapping of state names to values. */
 static void optim_take_states(const struct optim_reading *q, const struct zf_take *map,
                               const struct zf_pv *settings, struct ds_part *p)
 {
@@ -158,7 +158,7 @@ static void optim_take_states(const struct optim_reading *q, const struct zf_tak
             p->n_states += s->kind != ZF_DS_NONE;
         }
     }
-    /* older fused optimizers count the steps in the group's settings */
+    /* older fused optimizers record the step in param_groups */
     int64_t steps;
     if (p->n_states > 0 && !has_step && zf_pv_kind(step) == ZF_PV_INT && zf_pv_int(step, &steps)) {
         p->state[p->n_states++] =
@@ -166,7 +166,7 @@ static void optim_take_states(const struct optim_reading *q, const struct zf_tak
     }
 }
 
-/* param_alignment_paddings of a group: elements behind each parameter. */
+/* Takes param_alignment_paddings of a group: elements of padding after each parameter. */
 static void optim_take_pads(const struct zf_take *list, struct ds_part *p)
 {
     uint64_t n = zf_take_given(list) ? zf_take_list(list) : 0;
@@ -181,7 +181,7 @@ static void optim_take_pads(const struct zf_take *list, struct ds_part *p)
     p->n_pads = (uint32_t)n;
 }
 
-/* The masters: a list of one vector a group. */
+/* Takes the masters: a list of one flat tensor per group. */
 static void optim_take_vectors(const struct optim_reading *q, const struct zf_take *list)
 {
     uint64_t n = zf_take_list(list);
@@ -201,7 +201,7 @@ static void optim_take_vectors(const struct optim_reading *q, const struct zf_ta
     }
 }
 
-/* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
+/* Takes the inner optimizer: {"state": {id: …}, "param_groups": […]}, or, elastic, a list of one mapping per group. */
 static void optim_take_base(const struct optim_reading *q, const struct zf_take *base)
 {
     const struct zf_take state = zf_take_key(base, "state");
@@ -220,7 +220,7 @@ static void optim_take_base(const struct optim_reading *q, const struct zf_take 
     }
 }
 
-/* ds_zero_partition_groups[g]: with experts, not all ranks share a group of stage 3.
+/* Takes ds_zero_partition_groups[g], the ranks that share a group of stage 3 with experts.
  * Source: deepspeed/runtime/zero/stage3.py, 0.19.8. */
 static void optim_take_member(const struct zf_take *one, struct ds_part *p)
 {
@@ -260,7 +260,7 @@ static void optim_take_members(const struct zf_take *list, struct ds_optim *r)
     }
 }
 
-/* One mapping a group, of names to fragment_address(numel, start).
+/* Takes param_slice_mappings: per group a mapping of names to fragment_address(numel, start).
  * Source: deepspeed/utils/tensor_fragment.py, 0.7.4 … 0.19.8. */
 static void optim_take_slices(const struct zf_take *list, struct ds_optim *r)
 {
@@ -284,9 +284,9 @@ static void optim_take_slices(const struct zf_take *list, struct ds_optim *r)
 /* ---- stage 1 before 0.4 ---- */
 
 #define CUTS "local_sub_partitions_of_fp32_groups"
-#define CUTS_MOST 65536 /* sub-partitions of a group */
+#define CUTS_MOST 65536 /* most sub-partitions of a group */
 
-/* The sub-partitions of a group, and their states. */
+/* Takes the sub-partitions of a group, and their states. */
 static struct ds_part *optim_take_cut(const struct optim_reading *q, const struct zf_take *vectors,
                                       const struct zf_take *states, uint64_t n)
 {
@@ -373,8 +373,8 @@ static void optim_take_inner(const struct optim_reading *q, const struct zf_take
     optim_take_base(q, &base);
 }
 
-/* A swap file is written by several threads, in pieces that are multiples of 1024 bytes each.  The
- * number was called thread_count until 0.15, and a setting of that name may be left over since.
+/* A swap file is written by several threads, each a multiple of 1024 bytes.  Until 0.15 the setting of
+ * the number of threads was called thread_count; later configurations may still contain that one.
  * Source: deepspeed/runtime/swap_tensor/optimizer_utils.py (aligned_bytes), constants.py. */
 static void optim_read_swap_unit(struct ds_save *ds, const struct zf_pv *root)
 {
@@ -392,7 +392,7 @@ static void optim_read_config(const struct zf_pv *root, struct ds_optim *r)
     const struct zf_pv *config = zf_pv_get(root, "ds_config");
     const struct zf_pv *zero = zf_pv_get(config, "zero_optimization");
 
-    r->config.known = zf_pv_is_map(config); /* or it is the path of a file */
+    r->config.known = zf_pv_is_map(config); /* it may be just the path of a file */
     r->config.round_robin = ds_is_true(zf_pv_get(zero, "round_robin_gradients"));
     r->config.blocks = ds_is_true(zf_pv_get(config, "use_data_before_expert_parallelism"));
     r->config.zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
@@ -428,7 +428,7 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
     return r->version && zf_take_ok(&taker, err);
 }
 
-/* Every storage of a file is in one archive. */
+/* Checks the name under which the file was written; one storage is enough, since all are in one archive. */
 static bool optim_check_name(const struct ds_file *f, const struct ds_optim *r, struct zf_err *err)
 {
     for (uint32_t g = 0; g < r->n_parts; g++) {
@@ -446,12 +446,12 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
     *out = (struct ds_optim){.path = f->path, .dp = f->dp};
-    /* swap folders are those of global ranks, along which tensor-parallel ranks are next to each
-     * other.  Source: runtime/engine.py (save_checkpoint), utils/groups.py (_init_tp_mesh_device) */
+    /* swap folders are named after global ranks; consecutive ones are tensor-parallel ranks.
+     * Source: runtime/engine.py (save_checkpoint), utils/groups.py (_init_tp_mesh_device) */
     ds->swap_rank = f->dp * (ds->n_ranks > ds->dir.n_mp ? ds->n_ranks : ds->dir.n_mp) + f->mp;
     if (!t)
         return false;
-    /* the first file that can be read speaks for all */
+    /* state/ shows the settings of the first file that can be read */
     return (optim_read_root(ds, t, out, err) &&
             (ds->shown_optim || ds_state_optim(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, false, err) && optim_check_name(f, out, err)) ||

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order the parameters of a group are in its vector.  param_shapes declares one, but
- * DeepSpeed 0.4.0 assigned the parameters round-robin to the ranks (all with i mod ranks = 0, then = 1 …)
- * and recorded the order from before, as later releases did with round_robin_gradients until 0.6.
- * The lengths are the same either way, so the order is proved: under the right one every master
- * rounds to the weight of that name in `module`.  Source: deepspeed/runtime/zero/stage2.py
+/* The order of the parameters in a group's flat buffer.  param_shapes records one, but DeepSpeed 0.4.0
+ * assigned the parameters round-robin to the ranks (all with i mod ranks = 0, then = 1 …) and recorded
+ * the order before that; so did later releases with round_robin_gradients, until 0.6.  The lengths are
+ * equal in both cases, so the order is proved: in the right one every master rounds to the weight of
+ * that name in `module`.  Source: deepspeed/runtime/zero/stage2.py
  * (_round_robin_reorder), 0.4.0 … 0.5.10. */
 #include "vectors.h"
 
 struct order_proof {
-    uint64_t compared; /* parameters */
+    uint64_t compared; /* number of parameters compared */
     /* the first master that does not round to its weight */
     struct zf_mismatch miss;
     struct ds_name name;
@@ -38,8 +38,8 @@ static bool order_list_param(struct ds_rank *mp, const struct vector_weight *at,
     return true;
 }
 
-/* How much of the masters is compared.  Every rank's piece of a parameter counts, in all model-parallel
- * ranks. */
+/* How much of the masters to compare, given their elements and a bound of the number of their pieces on
+ * the data-parallel ranks of all model-parallel ranks. */
 static struct zf_sample order_sample(const struct ds_rank *mp, const struct ds_group *group)
 {
     uint64_t elements = 0, pieces = 0;
@@ -91,13 +91,13 @@ static bool order_try(struct ds_rank *mp, const struct ds_group *group, struct o
     return true;
 }
 
-/* True if dealing the parameters to the ranks changes their order. */
+/* True if the round-robin order differs from the declared one. */
 static bool order_differs(const struct ds_rank *mp)
 {
     bool other = false;
 
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        /* sub-partitions are older than dealing */
+        /* sub-partitions (n_ranks > n_dp) are older than the round-robin order */
         other = other ||
                 (mp->n_dp > 1 && mp->group[g].n_ranks == mp->n_dp && mp->group[g].n > mp->n_dp);
     }
@@ -139,7 +139,7 @@ static bool order_refuse(const struct ds_rank *mp, const struct order_proof *q, 
     return zf_err_in(err, "%s", q->file);
 }
 
-/* Nothing says in which of the two orders the parameters are. */
+/* Fails: it cannot be proved which of the two orders is right. */
 static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_err *err)
 {
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the order of the parameters is not proven: %s, and %s",
@@ -160,11 +160,11 @@ bool ds_order_prove(struct ds_rank *mp, struct zf_err *err)
     struct ds_group *in_turn;
 
     if (mp->model.zenflow)
-        return true; /* its model lags behind the masters, or is scrambled */
+        return true; /* ZenFlow: the weights in `module` lag behind the masters, or are scrambled */
     if (!order_try(mp, mp->group, &declared, err))
         return false;
     if (declared.compared == 0) {
-        /* one mapping for all groups may be in the order of the model */
+        /* a single mapping for all groups may have the order of the model */
         return sure || (!other && !(mp->merged && mp->n_groups > 1))
                    ? zf_build_note(mp->save->b, err,
                                    "the parameters stand in the order that is recorded: there are "

@@ -14,7 +14,7 @@ bool ds_overlap_add(struct ds_overlap *a, const struct ds_overlap_bytes *at, enu
 
     if (n == 0 || !at->src || !zf_mul(n, zf_dtype_info(dtype)->bytes, &bytes) ||
         !zf_add(at->off, bytes, &end))
-        return true; /* what is beyond any file is refused where it is drafted */
+        return true; /* an offset beyond 64 bits is refused when it is drafted */
     to = zf_vec_push(a, err);
     if (to) {
         *to = *at;

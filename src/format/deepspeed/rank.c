@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a model-parallel rank: the model-states file of its first data-parallel rank, which names
- * the parameters, and every optimizer-states file, which must all be of one save. */
+ * the parameters, and every optimizer-states file.  All must be of one save. */
 #include "overlap.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 
-#define RANKS_MAX (1u << 20) /* what a file may claim where others are missing */
+#define RANKS_MAX (1u << 20) /* most ranks that a file may record when others are missing */
 
 /* ---- optimizer files ---- */
 
@@ -65,7 +65,7 @@ static bool rank_same_partitions(const struct ds_optim *a, const struct ds_optim
     return g == a->n_parts;
 }
 
-/* How many ranks there are: as many as the group that no expert is in has partitions. */
+/* The number of data-parallel ranks: the partitions of the group without experts. */
 static uint64_t rank_count(const struct ds_rank *mp, const struct ds_optim *first)
 {
     bool all = first->n_parts > 0;
@@ -76,7 +76,7 @@ static uint64_t rank_count(const struct ds_rank *mp, const struct ds_optim *firs
                                          : mp->optim_file[mp->n_optim_files - 1].dp + 1ull;
 }
 
-/* Rank r must be cut like the first one that was read. */
+/* Rank r must have the same groups and partitions as the first one that was read. */
 static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first,
                           struct zf_err *err)
 {
@@ -116,7 +116,7 @@ static bool rank_add_vector(struct ds_overlap *list, const struct ds_flat *f, st
     return ds_overlap_add(list, &at, f->dtype, f->n, err);
 }
 
-/* The vectors of a file have bytes of their own. */
+/* Checks that no two tensors of a file share bytes. */
 static bool rank_check_overlap(const struct ds_optim *r, struct zf_err *err)
 {
     zf_auto(overlap) struct ds_overlap list = {0};
@@ -138,7 +138,7 @@ static bool rank_check_overlap(const struct ds_optim *r, struct zf_err *err)
     return ds_overlap_check(&list, err);
 }
 
-/* Degraded: a file that cannot be read is as good as missing. */
+/* Degraded: a file that cannot be read is treated as missing. */
 static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct ds_optim *out,
                             struct zf_err *err)
 {
@@ -151,7 +151,7 @@ static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct 
     return zf_note_failure(mp->save->b, ZF_NOTE_OTHER, NULL, err, "rank %u is lost: ", f->dp);
 }
 
-/* Degraded: the file of rank r is missing, or damaged. */
+/* Degraded: marks rank r, whose file is missing or damaged, as lost. */
 static bool rank_set_lost(const struct ds_rank *mp, uint32_t r, struct zf_err *err)
 {
     const struct ds_save *ds = mp->save;
@@ -168,7 +168,7 @@ static bool rank_set_lost(const struct ds_rank *mp, uint32_t r, struct zf_err *e
     return o->why.file != NULL;
 }
 
-/* Degraded, and none of the files can be read: stages 1 and 2 have the weights in "module" as well. */
+/* Degraded, and no optimizer file is readable: stages 1 and 2 have 16-bit weights in "module". */
 static bool rank_without_optim(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->save->dir.by_rank)
@@ -180,7 +180,7 @@ static bool rank_without_optim(struct ds_rank *mp, struct zf_err *err)
                          mp->model.path);
 }
 
-/* Reads every optimizer file into mp->optim; ranks without one are lost. */
+/* Reads every optimizer file into mp->optim; ranks without one are marked as lost. */
 static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_file *f = mp->optim_file, *end = f + mp->n_optim_files;
@@ -217,8 +217,8 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
-/* Stage 3: each rank with an optimizer's file has one of the model's, too, with its random state and its part of what is
- * frozen.  Source: deepspeed/runtime/engine.py, _configure_checkpointing: save_non_zero_checkpoint, save_zero_checkpoint
+/* Stage 3: each rank with an optimizer file must have a model-states file, with its random state and its slices of frozen
+ * parameters.  Source: deepspeed/runtime/engine.py, _configure_checkpointing: save_non_zero_checkpoint, save_zero_checkpoint
  * (0.3.14 … 0.19.8; MiCS writes both of the first partition group alone). */
 static bool rank_check_models(struct ds_rank *mp, struct zf_err *err)
 {
@@ -272,8 +272,8 @@ static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
     return mp->lost || ds_agree_check(mp->save, true, err);
 }
 
-/* Degraded: the layers' files of a pipeline hold the weights as well, and the optimizer's the names; and
- * where there is no other rank, all that is left. */
+/* Degraded, without a readable model-states file: the layer files of a pipeline have the weights, and
+ * the optimizer files the names.  A single rank is served from its optimizer files alone. */
 static bool rank_read_without_model(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_dir *d = &mp->save->dir;
@@ -287,7 +287,7 @@ static bool rank_read_without_model(struct ds_rank *mp, struct zf_err *err)
                               mp->n_optim_files == 0 || rank_read_optims(mp, err));
 }
 
-/* A rank without optimizer files, where others have some, lost them, unless it trains nothing. */
+/* Refuses a rank that trains parameters but has no optimizer files; if no rank has any, notes it. */
 static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_dir *d = &mp->save->dir;
@@ -323,9 +323,9 @@ bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
                            (uint32_t)(mp->model_file + mp->n_model_files - next), err);
 }
 
-/* Stage 3: a rank's pickle has a few hundred bytes a parameter, and so have the drafts.  The files are compared
- * before there are any; differences between them are reported after those of the
- * parameters.  Degraded, failures become notes in between. */
+/* Stage 3: a rank's pickle and the drafts each need a few hundred bytes per parameter, so the files are
+ * compared before anything is drafted, to save memory; differences are reported after errors about the
+ * parameters.  Not when degraded, since failures then become notes in between. */
 static void rank_compare_early(struct ds_rank *mp)
 {
     if (mp->save->dir.by_rank && mp->model.frozen.n == 0 && !mp->save->o->degraded) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model-parallel ranks: mp_rank = stage * tp + tensor rank.  The degrees are recorded since 0.19.5; before,
- * the names of the layers' files show the tensor axis, and without a pipeline all ranks are along it.
+/* Model-parallel ranks: mp_rank = pipeline stage * tp + tensor-parallel rank.  The degrees are recorded since
+ * 0.19.5; before, the names of layer files show tp, and without a pipeline all ranks are tensor-parallel.
  * Source: deepspeed/runtime/pipe/topology.py (PipeModelDataParallelTopology), engine.py,
  * 0.6.0 … 0.19.8. */
 #include "steps.h"
@@ -9,7 +9,7 @@
 
 #include <zf/assemble/degraded.h>
 
-/* The files of rank `mp` at the head of f[n], sorted. */
+/* The number of files of rank `mp` at the beginning of the sorted list f[n]. */
 static uint32_t ranks_run(const struct ds_file *f, uint32_t n, uint32_t mp)
 {
     uint32_t k = 0;
@@ -71,8 +71,8 @@ const struct ds_rank *ds_ranks_first(const struct ds_ranks *all)
     return i < all->n ? &all->rank[i] : NULL;
 }
 
-/* A stage whose optimizer's files do not name the parameters, each those of its partition, has but the
- * layers' files. */
+/* Keeps a pipeline stage without model states.  If its optimizer files do not name the parameters of
+ * their partitions (param_slice_mappings), only the weights in its layer files are shown. */
 static void ranks_keep_stage(struct ds_rank *mp)
 {
     bool named = rank_optim(mp) != NULL;
@@ -91,10 +91,10 @@ static void ranks_keep_stage(struct ds_rank *mp)
     }
 }
 
-/* The only rank has lost its model states.  The optimizer's files name its parameters: before 0.6 by
- * param_shapes, since 0.7.4 by param_slice_mappings, which do not hold the shapes, so that each is one
- * vector below bucket/.  Not so under stage 3, whose vectors are slots of unknown lengths, of ZenFlow, where
- * a matrix may be transposed, and of experts, whose numbers are in the model states. */
+/* Keeps a single rank without model states if its optimizer files name its parameters: before 0.6 in
+ * param_shapes, since 0.7.4 in param_slice_mappings, which lack the shapes, so each parameter is shown
+ * flat below bucket/.  Not possible under stage 3 (slots of unknown lengths), with ZenFlow (matrices may
+ * be transposed), and with experts (their indices are in the model states). */
 static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept, struct zf_err *err)
 {
     const struct ds_optim *first = rank_optim(mp);
@@ -172,7 +172,7 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     return true;
 }
 
-/* Degrees that every file records, or those that names tell. */
+/* Sets tp and pp from the recorded degrees, or else from the file names. */
 static bool ranks_degrees(struct ds_save *ds, const struct ds_model *m, struct zf_err *err)
 {
     const struct ds_dir *d = &ds->dir;
@@ -204,7 +204,7 @@ static bool ranks_degrees(struct ds_save *ds, const struct ds_model *m, struct z
     return true;
 }
 
-/* Degraded: the last ranks have no files, but the first ones know of them. */
+/* Degraded: adds the last ranks, which have no files but are counted in those of the first ranks. */
 static void ranks_widen(struct ds_save *ds, struct ds_ranks *all, const struct ds_model *m)
 {
     uint64_t n = ds_model_ranks(m);
@@ -218,10 +218,10 @@ static void ranks_widen(struct ds_save *ds, struct ds_ranks *all, const struct d
     }
 }
 
-/* The map says how all ranks' slices join, and only the first rank's is read for that. */
+/* Only the first rank's affine map is used to join the ranks, so the maps of all must be equal. */
 static bool ranks_same_maps(const struct ds_ranks *all, struct zf_err *err)
 {
-    const struct ds_rank *first = NULL; /* of the stage */
+    const struct ds_rank *first = NULL; /* first rank of the stage */
 
     for (uint32_t i = 0; i < all->n; i++) {
         const struct ds_rank *mp = &all->rank[i];
