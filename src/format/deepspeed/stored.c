@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stored/: the 16-bit weights as they were saved.  Stages 1 and 2 have them in the model-states
- * file; stage 3 only where somebody gathered them into a file beside the tag, and that file holds
- * every trained weight. Source: deepspeed/runtime/engine.py (save_16bit_model),
+ * file; stage 3 only if they were gathered into a file next to the tag, which must hold every
+ * trained weight. Source: deepspeed/runtime/engine.py (save_16bit_model),
  * transformers/trainer.py. */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, struc
     return true;
 }
 
-/* The experts' under the numbers that they have in the whole model. */
+/* Drafts the weights of experts, under their indices in the whole model. */
 static bool stored_draft_experts(struct ds_rank *mp, struct zf_err *err)
 {
     return stored_draft_all(mp, &mp->expert, err) &&
@@ -80,7 +80,7 @@ static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src, s
     return true;
 }
 
-/* "model.safetensors", or "model-00001-of-00004.safetensors". */
+/* Is it a name like "model.safetensors" or "model-00001-of-00004.safetensors"? */
 static bool stored_is_gathered(const char *name, const char *stem, const char *suffix)
 {
     struct zf_series s;
@@ -99,7 +99,7 @@ static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct d
            (bin ? stored_load_bin(mp, src, out, err) : stored_load_safetensors(mp, src, out, err));
 }
 
-/* The tensors of every file of one spelling. */
+/* Reads the tensors of all gathered files, either .bin or .safetensors. */
 static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, struct zf_err *err)
 {
     const struct zf_entry *e;
@@ -136,7 +136,7 @@ static bool stored_is_complete(const struct ds_rank *mp, const struct ds_model *
     return true;
 }
 
-/* Names that only the gathered file knows: frozen parameters that were kept out of the save. */
+/* Notes names that are only in the gathered file: frozen parameters excluded from the save. */
 static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, struct zf_err *err)
 {
     uint32_t n = 0;
@@ -149,7 +149,7 @@ static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, s
                "%u tensors are in stored/ only: the save was made without frozen parameters", n);
 }
 
-/* Whoever trains on writes such a file anew, and one of another save is not this one's weights. */
+/* Checks that the gathered weights are of this save: later training overwrites such a file. */
 static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bool bin, bool *same,
                                 struct zf_err *err)
 {
@@ -167,7 +167,7 @@ static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bo
                             kind, (int)bad.n, bad.p);
 }
 
-/* Drafts a gathered file if it is whole; one that is damaged is only noted. */
+/* Drafts the gathered weights if they are complete; damaged files are only noted. */
 static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, struct zf_err *err)
 {
     struct ds_model m = {.path = mp->model.path};

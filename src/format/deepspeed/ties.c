@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names of `module` are one tensor: they look at the same elements of the same storage. */
+/* Finds the tied names in `module`: views of the same elements of the same storage. */
 #include <stdlib.h>
 
 #include "steps.h"
 
-/* Entries of `module` ordered so that those of one storage, place and shape are neighbours. */
+/* An entry of `module`; sorted, so that those of one storage, offset and shape are adjacent. */
 struct same {
     const struct ds_entry *e;
     uint32_t i;
@@ -29,8 +29,8 @@ bool ds_ties_listed(const struct ds_model *m, struct ds_name name)
     return ds_name_listed(m->second, m->n_aliases, name);
 }
 
-/* Chooses the entry that the run [from, to) of equal views is served under: a trained one where
- * there is one.  Tensors of no elements in a safetensors file are all at one place: that is no tie. */
+/* Chooses the name under which the equal views [from, to) are served: a trained one, if any.  *proof:
+ * they are tied; tensors without elements in a safetensors file have equal offsets, but are not. */
 static uint32_t ties_choose(struct ds_rank *mp, const struct same *s, uint32_t from, uint32_t to,
                             bool *proof)
 {
@@ -45,7 +45,7 @@ static uint32_t ties_choose(struct ds_rank *mp, const struct same *s, uint32_t f
             own = true;
         }
     }
-    /* torch.save writes a storage once; under stage 3 it is a placeholder's. */
+    /* torch.save writes a shared storage once; under stage 3 it is that of a placeholder */
     const struct zf_tensor_ref *view = &s[from].e->view;
     bool stored = trained == 0 && s[from].e->tensor && *view->key && !mp->save->dir.by_rank;
     *proof = view->n > 0 || trained == 1 || stored;

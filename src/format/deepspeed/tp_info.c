@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Megatron-DeepSpeed and AutoTP give lists of patterns, one list for each way of joining; AutoTP's affine_map
- * gives every parameter's pieces.  Source: deepspeed/checkpoint/constants.py, ds_to_universal.py
+/* Megatron-DeepSpeed and AutoTP record lists of name patterns, one list per way of joining; AutoTP's
+ * affine_map records the pieces of every parameter.  Source: deepspeed/checkpoint/constants.py, ds_to_universal.py
  * (merge_tp_slices), universal_checkpoint.py (SubparamShape), 0.11.2 … 0.19.8. */
 #include "tp_info.h"
 
@@ -27,7 +27,8 @@ static void tp_add(struct tp_info *info, const struct zf_take *text, struct tp_p
         (void)zf_take_refuse(text, err.code, "\"%.80s\": %s", what.text.p, err.msg);
 }
 
-/* The widths of n sub-parameters, whole[i], on each rank: divided equally, or as sub_param_shard_widths has them. */
+/* [n][n_ranks] the width on each rank of n sub-parameters, whose full widths are whole[i]: divided equally,
+ * or as recorded in sub_param_shard_widths. */
 static const uint64_t *tp_take_widths(const struct zf_take *whole, const struct zf_take *shards,
                                       uint64_t n, uint32_t n_ranks)
 {
@@ -57,7 +58,7 @@ static const uint64_t *tp_take_widths(const struct zf_take *whole, const struct 
     return width;
 }
 
-/* shape[partition_dim]: the widths of the sub-parameters in the whole, or how many of equal width. */
+/* Takes shape[partition_dim]: the full widths of the sub-parameters, or the number of equal ones. */
 static void tp_take_subs(const struct zf_take *x, const struct zf_take *shards, uint32_t n_ranks,
                          struct tp_pattern *p)
 {
@@ -75,7 +76,7 @@ static void tp_take_subs(const struct zf_take *x, const struct zf_take *shards, 
     p->n_subs = (uint32_t)n;
 }
 
-/* parameter_with_sub_params[i]: {patterns, shape, partition_dim}, a dataclass or a mapping. */
+/* Takes parameter_with_sub_params[i]: {patterns, shape, partition_dim}, a dataclass or a mapping. */
 static void tp_take_sub_params(struct tp_info *info, const struct zf_take *one,
                                const struct zf_take *shards, uint32_t n_ranks)
 {
@@ -152,7 +153,7 @@ static void tp_take_patterns(const struct zf_take *v, uint32_t n_ranks, struct t
 
 /* ---- the affine map ---- */
 
-/* A name as re.escape writes it, between ^ and $. */
+/* Takes a name from a pattern: "^", the name escaped by re.escape, "$". */
 static struct ds_name tp_take_escaped(const struct zf_take *key)
 {
     struct ds_name text = ds_take_name(key);
@@ -199,7 +200,7 @@ const struct tp_affine *tp_info_affine(const struct tp_info *info, const char *n
     return info->has_affine ? zf_table_find(info->affine, name, n) : NULL;
 }
 
-/* ---- all of it ---- */
+/* ---- universal_checkpoint_info ---- */
 
 bool tp_info_read(struct ds_save *ds, const struct zf_pv *v, uint32_t n_ranks, struct tp_info *out,
                   struct zf_err *err)

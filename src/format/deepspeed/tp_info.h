@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The save's record of how its tensor-parallel ranks are joined: universal_checkpoint_info. */
+/* universal_checkpoint_info: the save's record of how to join its tensor-parallel ranks. */
 #ifndef FORMAT_DEEPSPEED_TP_INFO_H
 #define FORMAT_DEEPSPEED_TP_INFO_H
 
@@ -17,13 +17,13 @@ struct tp_affine {
     const uint64_t *const *shard; /* [n_ranks][ndim] */
 };
 
-/* affine.c: takes {logical_shape, ranks: {rank: {shard_shape, pieces: [{shape, source, dest}]}}}; a piece may not leave the tensor or
- * its shard, and each element of a shard is in one piece.  *out is whole unless something failed. */
+/* affine.c: takes {logical_shape, ranks: {rank: {shard_shape, pieces: [{shape, source, dest}]}}}.  Pieces must be
+ * inside the tensor and the shard, and each element of a shard in exactly one piece.  *out is complete unless it failed. */
 void affine_take(const struct zf_take *map, uint32_t n_ranks, struct tp_affine *out);
 
 enum tp_kind { TP_COPIES, TP_AVERAGE, TP_TWO, TP_SUBS, TP_ROW, TP_VOCABULARY };
 
-/* A pattern of names, and what it says of them. */
+/* A pattern of parameter names, and how to join those parameters. */
 struct tp_pattern {
     struct ds_name text;
     const struct zf_pattern *pattern;
@@ -31,7 +31,7 @@ struct tp_pattern {
     bool used;
     /* SUBS */
     uint32_t dim, n_subs;
-    const uint64_t *width; /* as of zf_cut_rule */
+    const uint64_t *width; /* as in zf_cut_rule */
 };
 
 struct tp_info {
@@ -40,11 +40,11 @@ struct tp_info {
     uint32_t n_patterns;
     uint64_t vocabulary; /* original_vocab_size, 0 = not recorded */
     struct tp_affine *affine;
-    char why[520]; /* why what is recorded cannot be used; "" = it can */
+    char why[520]; /* why the record cannot be used; "" = it can */
 };
 
-/* Reads it for n_ranks tensor-parallel ranks; everything but the table is in the save's arena.  What is not
- * understood is no failure: why says it.  Errors: of the arena. */
+/* Reads v for n_ranks tensor-parallel ranks; everything but the table is in the save's arena.  A record
+ * that is invalid or not supported is no error but described in `why`.  Errors: of the arena. */
 bool tp_info_read(struct ds_save *ds, const struct zf_pv *v, uint32_t n_ranks, struct tp_info *out,
                   struct zf_err *err) ZF_CHECKED;
 void tp_info_fini(struct tp_info *info);

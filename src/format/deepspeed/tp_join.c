@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How each parameter is cut: by the user's rules; else by the affine map; else by patterns, as the
- * reference's converter joins: what no pattern fits follows along dimension 0.  Since patterns that
- * were written for other names would make that wrong without a word, each of them must fit some
- * parameter, as there.  What is no parameter must be equal on all ranks.
+/* Joins tensor-parallel ranks by the user's rules; else by the affine map; else by patterns, like
+ * DeepSpeed's converter: a parameter that matches no pattern is concatenated along dimension 0.  That
+ * would be silently wrong with patterns written for other names, so each pattern must match some
+ * parameter, as in the converter.  Buffers must be equal on all ranks.
  * Source: deepspeed/checkpoint/ds_to_universal.py (merge_tp_slices), 0.11.2 … 0.19.8. */
 #include "tp_info.h"
 
@@ -15,11 +15,11 @@ struct tp_join {
     struct ds_save *ds;
     const struct ds_ranks *all;
     const struct zf_tp_rules *rules; /* or NULL */
-    struct zf_tp_rules *neox;        /* those of GPT-NeoX, owned, or NULL */
+    struct zf_tp_rules *neox;        /* built-in rules for GPT-NeoX, owned, or NULL */
     struct tp_info info;
 };
 
-/* Is it a buffer of any stage? */
+/* Is the name a buffer of any pipeline stage? */
 static bool tp_is_buffer(const struct tp_join *j, struct ds_name name, enum zf_dtype dtype)
 {
     for (uint32_t i = 0; i < j->all->n; i += j->ds->tp) {
@@ -38,7 +38,7 @@ static bool tp_lay(const struct tp_join *j, const struct zf_tree_tensor *t,
     return zf_cut_lay(rule, t->ndim, t->shard, t->n_ranks, j->ds->a, out, err);
 }
 
-/* The shards must be those that the map was made for. */
+/* Uses the affine map of a tensor; its shards must have the shapes in the map. */
 static bool tp_use_affine(const struct tp_affine *e, const struct zf_tree_tensor *t,
                           struct zf_cut *out, struct zf_err *err)
 {
@@ -54,7 +54,7 @@ static bool tp_use_affine(const struct tp_affine *e, const struct zf_tree_tensor
     return true;
 }
 
-/* The one pattern that says how the name is cut, and whether one says that it is a vocabulary's. */
+/* *out: the pattern that matches the name, or NULL; *vocab: one marks it as a vocabulary parameter. */
 static bool tp_match(struct tp_join *j, struct ds_name name, struct tp_pattern **out, bool *vocab,
                      struct zf_err *err)
 {
@@ -90,7 +90,7 @@ static struct zf_cut_rule tp_rule(const struct tp_pattern *p)
 {
     switch (p ? p->kind : TP_VOCABULARY) {
     case TP_COPIES:
-    case TP_AVERAGE: /* what is equal is its own mean */
+    case TP_AVERAGE: /* the mean of equal copies is the copy; unequal ones are refused */
         return (struct zf_cut_rule){.kind = ZF_CUT_COPIES};
     case TP_TWO:
         return (struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 2};
@@ -134,7 +134,7 @@ static bool tp_cut(void *ctx, const struct zf_tree_tensor *t, struct zf_cut *out
     struct zf_cut_rule rule;
 
     if (t->ndim == 0) {
-        struct tp_pattern *p; /* there is nothing to cut, but a pattern may be about it */
+        struct tp_pattern *p; /* nothing to cut, but it counts as a match of a pattern */
         bool vocab;
 
         return tp_match(j, name, &p, &vocab, err) && tp_lay(j, t, &copies, out, err);
@@ -166,10 +166,10 @@ static bool tp_done(void *ctx, struct zf_err *err)
     return true;
 }
 
-/* ---- what is known of the save ---- */
+/* ---- rules recorded in the save, or known ---- */
 
-/* GPT-NeoX says nothing of it, and names its layers always alike.  Biases behind row-parallel weights are each rank's own,
- * to be added, where attention and feed-forward are parallel (gpt-j-residual): not the same in all, and not joined.
+/* GPT-NeoX records no rules, but its layer names are always the same.  With parallel attention and feed-forward
+ * (gpt-j-residual), each rank has its own biases of row-parallel layers, to be summed: they differ, and are not joined.
  * Source: gpt-neox megatron/model/transformer.py, word_embeddings.py (2.0), tools/ckpts/convert_neox_to_hf.py. */
 static const char tp_neox[] =
     "(tied_modules\\.embed|(sequential\\.)?[0-9]+)\\.word_embeddings\\.weight 0\n"
@@ -184,7 +184,7 @@ static const char tp_neox[] =
     "replicated\n"
     "(sequential\\.)?[0-9]+\\.attention\\.rotary_emb\\.inv_freq replicated\n";
 
-/* The client state of a GPT-NeoX run has the arguments by which it is loaded. */
+/* The client state of a GPT-NeoX run contains its arguments. */
 static bool tp_is_neox(const struct zf_pv *root)
 {
     const struct zf_pv *args = zf_pv_get(root, "args");
@@ -193,7 +193,7 @@ static bool tp_is_neox(const struct zf_pv *root)
            zf_pv_get(args, "padded_vocab_size") && zf_pv_get(args, "model_parallel_size");
 }
 
-/* Reads what the first rank's file records; the others' are compared by agree.c. */
+/* Reads the rules recorded in the first rank's file; agree.c compares those of the other ranks. */
 static bool tp_read_info(struct tp_join *j, struct zf_err *err)
 {
     const char *path = ds_ranks_first(j->all)->model.path;
@@ -210,7 +210,7 @@ static bool tp_read_info(struct tp_join *j, struct zf_err *err)
     return j->info.there || !tp_is_neox(zf_torch_root(t)) || j->rules;
 }
 
-/* Is there anything that says how?  *why: what to note if not; NULL = there is. */
+/* Finds the rules to join by.  *why: NULL, or the note that says why there are none. */
 static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
 {
     *why = NULL;

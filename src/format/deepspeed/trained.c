@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training an adapter saves the whole model each time.  Parameters of the optimizer are known from
- * the groups; the rest is frozen, a buffer, or a second name. */
+/* trained/: when an adapter is trained, every save still contains the whole model.  The trained
+ * parameters are those of the optimizer's groups; all others are frozen, buffers, or aliases. */
 #include "steps.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Universal checkpoints: zero/<parameter>/fp32.pt and one file a state of the optimizer, joined
- * already.  What was not trained stays in the copied model-states files; the float32 copies that
- * some releases make of it are left alone. Source: deepspeed/checkpoint/ds_to_universal.py, 0.11.2
+/* Universal checkpoints: zero/<parameter>/fp32.pt and one file per optimizer state, with full tensors.
+ * Parameters that were not trained are read from the copied model-states files, not from the float32
+ * copies that some releases make of them. Source: deepspeed/checkpoint/ds_to_universal.py, 0.11.2
  * … 0.19.8. */
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,9 @@ struct universal_name {
 };
 
 struct universal {
-    struct ds_rank *mp;             /* whose groups are those of all ranks */
+    struct ds_rank *mp;             /* has the groups of all ranks */
     struct universal_name *by_name; /* uthash */
-    uint64_t left;                  /* parameters that were not trained */
+    uint64_t left;                  /* number of parameters below zero/ that were not trained */
 };
 
 /* The trained parameter of that name, or NULL. */
@@ -42,7 +42,7 @@ static const struct universal_name *universal_find(const struct universal *u, st
     return zf_table_find(u->by_name, name.p, name.n);
 }
 
-/* Of a parameter that several ranks name, the first one's group counts. */
+/* Indexes the trained parameters; one named by several ranks belongs to the first rank's group. */
 static bool universal_index(struct universal *u, struct zf_err *err)
 {
     struct ds_rank *mp = u->mp;
@@ -64,7 +64,7 @@ static bool universal_index(struct universal *u, struct zf_err *err)
     return group != NULL;
 }
 
-/* Stage 3 stores the bare vector, whose shape only param_shapes knows. */
+/* Stage 3 stores flat tensors; their shape is in param_shapes. */
 static void universal_give_shape(const struct ds_param *p, struct zf_tensor_ref *v)
 {
     if (v->ndim == 1 && v->packed && v->n == p->n) {
@@ -73,8 +73,8 @@ static void universal_give_shape(const struct ds_param *p, struct zf_tensor_ref 
     }
 }
 
-/* Without tensor-parallel ranks the shape is that of param_shapes, but that a vocabulary's padding may be
- * cut off, and that experts may be joined (is_expert_param). */
+/* Without tensor parallelism, the shape must be that in param_shapes, except that a vocabulary's padding
+ * may be cut off, and that experts may be joined (is_expert_param). */
 static bool universal_check_shape(const struct ds_rank *mp, const struct ds_param *p,
                                   const struct zf_tensor_ref *v, bool expert, struct zf_err *err)
 {
@@ -90,7 +90,7 @@ static bool universal_check_shape(const struct ds_rank *mp, const struct ds_para
                    p->ndim);
 }
 
-/* A file holds a tensor, a number, or {"param": one of both, …}. */
+/* Drafts the value of a file: a tensor, a number, or {"param": one of these, …}. */
 static bool universal_draft_value(struct ds_rank *mp, struct zf_torch *t, const char *set,
                                   const struct ds_param *p, struct zf_err *err)
 {
@@ -169,7 +169,7 @@ static bool universal_check_files(struct universal *u, struct universal_group *g
     return ok;
 }
 
-/* All parameters of a group were stepped together.  Values of two saves are refused degraded, too. */
+/* All parameters of a group must have the same step.  Different ones are refused even when degraded. */
 static bool universal_check_step(struct universal *u, struct universal_group *g, const char *path,
                                  struct ds_name name, struct zf_err *err)
 {
@@ -193,7 +193,7 @@ static bool universal_check_step(struct universal *u, struct universal_group *g,
                    g->path);
 }
 
-/* Degraded: a file that cannot be read is as good as missing. */
+/* Drafts the files of a parameter.  Degraded: an unreadable file is treated as missing. */
 static bool universal_draft_files(struct universal *u, const struct universal_name *who,
                                   const char *path, const struct zf_entry *e, size_t n,
                                   struct zf_err *err)
@@ -214,7 +214,7 @@ static bool universal_draft_files(struct universal *u, const struct universal_na
            universal_check_step(u, g, path, who->param->name, err);
 }
 
-/* The parameter whose files are in `path` ("zero/" and its name), if it has any. */
+/* Drafts the parameter in the directory `path` ("zero/" and its name), if that has files. */
 static bool universal_draft_param(struct universal *u, const char *path, struct zf_err *err)
 {
     struct ds_name name = {path + strlen("zero/"), (uint32_t)strlen(path + strlen("zero/"))};
@@ -229,7 +229,7 @@ static bool universal_draft_param(struct universal *u, const char *path, struct 
     return !who || universal_draft_files(u, who, path, e, n, err);
 }
 
-/* Every directory below zero/, without recursion: at[d] is the place in the listing of level d. */
+/* Visits every directory below zero/, iteratively: at[d] is the index in the listing of level d. */
 static bool universal_walk(struct universal *u, struct zf_err *err)
 {
     struct ds_rank *mp = u->mp;
@@ -276,7 +276,8 @@ static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, s
                            path, zf_absent(mp->save->st, path, is), mp->model.path);
 }
 
-/* With tensor-parallel ranks param_shapes has the shape of a shard.  What "module" has of it is shown. */
+/* Shows a parameter without a readable master as in "module", or else as missing, without a shape: with
+ * tensor parallelism param_shapes only has the shape of a shard. */
 static bool universal_without_master(struct ds_rank *mp, struct ds_name name, struct zf_err *err)
 {
     const struct ds_entry *e = ds_model_find(&mp->model, name);
@@ -294,7 +295,7 @@ static bool universal_without_master(struct ds_rank *mp, struct ds_name name, st
                             &(struct zf_lost){.file = path, .why = "is missing or damaged"}, err);
 }
 
-/* Every trained parameter must have been there. */
+/* Checks that every trained parameter was found. */
 static bool universal_check_all(const struct universal *u, struct zf_err *err)
 {
     struct ds_rank *mp = u->mp;
@@ -306,7 +307,7 @@ static bool universal_check_all(const struct universal *u, struct zf_err *err)
             struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", name));
 
             if (!d && mp->save->o->degraded && mp->save->tp > 1) {
-                /* once, of the ranks that name it */
+                /* once, for the first rank that names it */
                 if (universal_find(u, name)->param == p && !universal_without_master(mp, name, err))
                     return false;
                 continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A conversion writes a file for each parameter, into whatever the directory holds, and several releases
- * made wrong ones: those of round_robin_gradients are scrambled, and those of stage 3 by 0.14.5 … 0.17
- * are so from the second sub-group on.
+/* Proves a universal checkpoint.  The converter writes one file per parameter into a directory that may
+ * hold older ones, and some releases convert wrongly: with round_robin_gradients the parameters are
+ * scrambled, and with stage 3 (0.14.5 … 0.17) all sub-groups but the first.
  * Source: deepspeed/checkpoint/ds_to_universal.py (_save_optimizer_state, _save_optimizer_state_stage3),
- * 0.14.5 … 0.19.8, and what they made of real saves. */
+ * 0.14.5 … 0.19.8, and their output for real saves. */
 #include "steps.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define STATE_FILE "zero/optimizer_state.pt"
 
-/* Bytes that are lost prove nothing. */
+/* Degraded: skips a comparison that needs lost bytes.  False for any other failure. */
 static bool prove_skip(struct ds_save *ds, struct zf_err *err)
 {
     if (!ds->o->degraded || err->code != ZF_E_IO)
@@ -38,7 +38,8 @@ static uint64_t prove_elements(const struct zf_draft *d)
 
 /* ---- stages 1 and 2 ---- */
 
-/* A vocabulary whose padding was cut off is in front of that padding. */
+/* Compares a master, rounded, with its weight in stored/.  If the padding of a vocabulary was cut off,
+ * the master is compared with the beginning of the weight. */
 static bool prove_rounds(struct ds_save *ds, const struct ds_rank *mp, struct ds_name name,
                          struct zf_err *err)
 {
@@ -73,10 +74,10 @@ static bool prove_all_round(struct ds_save *ds, const struct ds_rank *mp, struct
 
 /* ---- stage 3 ---- */
 
-/* Rank 0's vector of one state of a group, and where its parameters are. */
+/* Rank 0's partition of one state (or the masters) of a group. */
 struct prove_vector {
     const struct ds_group *group;
-    const char *set; /* of the tree */
+    const char *set; /* the tree path of the converted tensors to compare */
     struct ds_name key;
     struct zf_draft *flat;
     uint64_t ranks;
@@ -115,7 +116,7 @@ static bool prove_slots(struct ds_save *ds, struct prove_vector *v, struct zf_er
     return true;
 }
 
-/* The length of rank 0's vectors of the group; 0: there is no such. */
+/* The length of rank 0's partition of the group; 0: beyond 64 bits. */
 static uint64_t prove_length(const struct ds_group *g, uint64_t ranks)
 {
     uint64_t n = 0;
@@ -126,7 +127,7 @@ static uint64_t prove_length(const struct ds_group *g, uint64_t ranks)
     return n;
 }
 
-/* value: a vector of the group, if it is as long as that is. */
+/* Compares `value`, if it is a tensor as long as rank 0's partition. */
 static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *value,
                         struct prove_vector *v, struct zf_err *err)
 {
@@ -147,7 +148,7 @@ static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_
     return ok;
 }
 
-/* *n: parameters whose masters were compared so far. */
+/* Compares masters and states of group g.  *n: parameters whose masters were compared so far. */
 static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp,
                         uint32_t g, uint64_t *n, struct zf_err *err)
 {
@@ -172,7 +173,7 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
     return true;
 }
 
-/* The step of the first group, against the one that the copied files count. */
+/* Compares the step of the first group with that in the copied model-states files. */
 static bool prove_step(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp,
                        struct zf_err *err)
 {
@@ -217,8 +218,8 @@ static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t
     return prove_step(ds, t, mp, err);
 }
 
-/* 0.14.5 … 0.17 converted only the first sub-group of stage 3 rightly (DeepSpeed 7585).  The
- * version is that of who saved, which most often is who converted. */
+/* 0.14.5 … 0.17 converted only the first sub-group of stage 3 correctly (DeepSpeed 7585).  Only the
+ * version that saved is recorded; usually the same one converted. */
 static bool prove_note(struct ds_save *ds, const struct ds_rank *mp, uint64_t proved,
                        struct zf_err *err)
 {

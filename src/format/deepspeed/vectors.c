@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All ranks must keep the same states of a group; each of these becomes one vector, whose pieces
- * are drafted as far as their ranks' files are there. */
+/* All ranks must have the same states of a group; each state is one flat buffer, whose pieces are drafted
+ * for all ranks that are not lost. */
 #include "vectors.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const struct ds_state *vector_find_state(const struct ds_part *p, struct 
     return NULL;
 }
 
-/* State `want` of the group on rank r, which must be of the same kind there. */
+/* State `want` of the group on rank r; it must be of the same kind there. */
 static const struct ds_state *vector_same_state(const struct ds_group *g, uint32_t r,
                                                 const struct ds_state *want, struct zf_err *err)
 {
@@ -47,7 +47,7 @@ static const struct ds_state *vector_same_state(const struct ds_group *g, uint32
     return s;
 }
 
-/* A value that holds for the whole group becomes one small tensor a parameter. */
+/* Drafts a scalar state of the group: one tensor of one element per parameter. */
 static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
                                 const struct ds_state *s, struct zf_err *err)
 {
@@ -59,7 +59,7 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
         bool ok;
 
         if (v->group->param[i].whole && zf_build_find(ds->b, spot))
-            continue; /* a part of it on other ranks had one, which is compared by agree.c */
+            continue; /* drafted with a shard on other ranks; agree.c compares the values */
         if (s->kind == ZF_DS_INT) {
             ok = zf_build_scalar(ds->b, spot, ZF_DT_I64, &s->i, err);
         } else if (s->kind == ZF_DS_FLOAT) {
@@ -74,7 +74,7 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
     return true;
 }
 
-/* Is the number that rank r keeps the same as s? */
+/* Is the number on rank r equal to s? */
 static bool vector_same_number(const struct ds_vector *v, uint32_t r, const struct ds_state *s,
                                bool *same, struct zf_err *err)
 {
@@ -95,8 +95,8 @@ static bool vector_same_number(const struct ds_vector *v, uint32_t r, const stru
     return true;
 }
 
-/* A number that each rank has for itself, as of what it estimates from its own part of the weights, is here
- * that of the first one.  Steps are compared already (agree.c), and so are whole numbers. */
+/* Notes a number that differs between ranks, such as an estimate from a rank's partition: that of the first
+ * rank is shown.  Steps and integers are not checked here, since agree.c compares them. */
 static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const struct ds_state *s,
                             struct zf_err *err)
 {
@@ -110,7 +110,7 @@ static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const
             continue;
         if (!ds->o->degraded || err->code != ZF_E_IO)
             return false;
-        zf_err_clear(err); /* bytes that are lost prove nothing */
+        zf_err_clear(err); /* lost bytes cannot be compared */
     }
     return same || zf_build_note(ds->b, err,
                                  "the optimizer state \"%.*s\" of group %u is not the same on all "
@@ -118,7 +118,7 @@ static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const
                                  (int)s->key.n, s->key.p, g->index, ds_group_first(g)->path);
 }
 
-/* Makes v the masters of its group. */
+/* Sets v to the masters of its group. */
 static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 {
     const struct ds_group *g = v->group;
@@ -140,7 +140,7 @@ static bool vector_masters(struct ds_vector *v, struct zf_err *err)
     return true;
 }
 
-/* Makes v one state of the optimizer. */
+/* Sets v to one state of the optimizer. */
 static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct ds_state *s,
                          struct zf_err *err)
 {
@@ -161,7 +161,7 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct d
     return v->set != NULL;
 }
 
-/* A rank on which the state is no vector or number that is understood, or NULL. */
+/* A rank on which the state is of an unsupported kind, or NULL. */
 static const struct ds_part *vector_odd(const struct ds_group *g, const struct ds_state *s)
 {
     for (uint32_t r = 0; r < g->n_ranks; r++) {
@@ -173,7 +173,7 @@ static const struct ds_part *vector_odd(const struct ds_group *g, const struct d
     return NULL;
 }
 
-/* Only this optimizer state is left out; the weights stay. */
+/* Notes that this optimizer state is left out; the weights are served. */
 static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const struct ds_state *s,
                             const struct ds_part *rank, struct zf_err *err)
 {
@@ -253,7 +253,7 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
     return out->draft != NULL;
 }
 
-/* Where the source of the piece's rank has it, unless it is lost. */
+/* The source and offset of the piece on its rank, unless it is lost. */
 static bool vector_locate(const struct ds_vector *v, struct zf_flat_piece p, struct zf_from *from,
                           struct zf_err *err)
 {
@@ -286,7 +286,7 @@ bool vector_piece(const struct ds_vector *v, const struct ds_target *to, struct 
                         from, err);
 }
 
-/* A box of a matrix whose rows[2] columns follow each other in the vector. */
+/* Drafts a box of a matrix that is stored column by column in the flat buffer. */
 static bool vector_box(const struct ds_vector *v, const struct ds_target *to,
                        const uint64_t start[2], struct zf_flat_piece p, struct zf_err *err)
 {
@@ -299,8 +299,8 @@ static bool vector_box(const struct ds_vector *v, const struct ds_target *to,
     return vector_locate(v, p, &from, err) && zf_draft_box(to->draft, at, size, from, err);
 }
 
-/* A piece of the column-by-column form of a matrix is at most a part of a column, whole columns,
- * and a part of one more. */
+/* Splits a piece of a matrix stored column by column into at most three boxes: the rest of a column, whole
+ * columns, and the beginning of one more. */
 static bool vector_columns(const struct ds_vector *v, const struct ds_target *to,
                            struct zf_flat_piece p, struct zf_err *err)
 {
@@ -339,7 +339,7 @@ bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf
 
 /* ---- comparing ---- */
 
-/* Byte of element x of a tensor. */
+/* Byte offset of element x (C order) of a tensor. */
 static uint64_t vector_element(const struct zf_tensor_ref *r, uint64_t x)
 {
     uint64_t at = r->packed ? x : 0;
@@ -351,7 +351,7 @@ static uint64_t vector_element(const struct zf_tensor_ref *r, uint64_t x)
     return r->off + at * zf_dtype_info(r->dtype)->bytes;
 }
 
-/* Weights that do not follow each other are compared one by one, up to this many of a piece. */
+/* Weights that are not contiguous are compared one by one, at most this many per piece. */
 #define VECTOR_SINGLES 64u
 
 bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,

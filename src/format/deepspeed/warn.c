@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever compares with what DeepSpeed's tools gave should know which of the two is right, and why.
+/* Notes for users who compare zerofs with the output of DeepSpeed's tools, where that is wrong.
  * Source: utils/zero_to_fp32.py (0.14.5 … 0.19.8), checkpoint/ds_to_universal.py,
- * runtime/zero/stage_1_and_2.py, and what they made of real saves. */
+ * runtime/zero/stage_1_and_2.py, and their output for real saves. */
 #include "steps.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The releases up to 0.18 make every buffer float32. */
+/* First minor release that keeps integer buffers; earlier ones convert every buffer to float32. */
 #define INTEGERS_KEPT 19
 
-/* The mappings are made from the declared order, unless padding between parameters made the dealing
- * known to them. */
+/* Notes param_slice_mappings in another order than the flat buffers: they have the declared order unless
+ * there is padding between parameters. */
 static bool warn_round_robin(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
 {
     bool dealt = false;
@@ -78,7 +78,7 @@ static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err
                          n, version);
 }
 
-/* The moments of SuperOffload are in a process of its own, and nothing brings them back to be saved.
+/* SuperOffload keeps the moments in another process, and a save does not fetch them.
  * Source: runtime/superoffload/superoffload_stage3.py, 0.18 … 0.19.8. */
 static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
 {

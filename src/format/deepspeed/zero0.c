@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saves without ZeRO: the model-states file holds the optimizer, whose fp32 masters have no names.
- * Their names are proved (zf/assemble/prove.h).  A master that is no weight's is refused: serving the
- * 16-bit weights in its place would hide that something is damaged.  Where masters are only too
- * much alike to be told apart, the 16-bit weights are served, and a note says why. Source:
+ * Their names are proved by the weights (zf/assemble/prove.h).  A master that rounds to no weight is
+ * refused: serving the 16-bit weights instead would hide damage.  If masters are too similar to
+ * be told apart, the 16-bit weights are served, and a note says why. Source:
  * deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, 0.18.9 and 0.19.8. */
 #include "zero0.h"
 
@@ -10,14 +10,14 @@
 struct zero0 {
     struct ds_zero0 *q;
     struct zf_take optim;
-    bool flat; /* a vector a group; else a list of masters */
+    bool flat; /* one flat buffer per group; else a list of masters per group */
     struct zf_prove prove;
-    /* of a vector; NULL: of each master */
+    /* per group: its flat buffer, or each of its masters */
     struct zf_tensor_ref **view; /* [n_vectors][parts] */
-    const struct zf_pv ***state; /* the same: mapping of its states, or NULL */
+    const struct zf_pv ***state; /* [n_vectors][parts] mapping of its states, or NULL */
 };
 
-/* ---- what the optimizer holds ---- */
+/* ---- the optimizer's masters ---- */
 
 static bool zero0_is_weight(const struct ds_model *m, uint32_t i)
 {
@@ -28,7 +28,7 @@ static bool zero0_is_weight(const struct ds_model *m, uint32_t i)
            zf_dtype_info(e->view.dtype)->kind == 'f';
 }
 
-/* Marks the weights of module; *sample: how much of each is compared. */
+/* Marks the weights of `module`; *sample: how much of each is compared. */
 static bool zero0_init(struct ds_zero0 *q, struct zf_sample *sample, struct zf_err *err)
 {
     const struct ds_model *m = &q->mp->model;
@@ -56,8 +56,8 @@ static void zero0_take_view(struct zero0 *z, const struct zf_take *x, struct zf_
                         out->ndim));
 }
 
-/* fp32_groups_flat[g]: one vector, without padding.  fp32_groups[g]: masters in their own shapes, of which an
- * empty one needs no name.  ids, state: as of a state dict of torch. */
+/* Takes fp32_groups_flat[g], one flat buffer without padding, or fp32_groups[g], masters in their own
+ * shapes (empty ones are skipped).  ids, state: "params" and "state" of torch's state dict. */
 static void zero0_take_group(struct zero0 *z, const struct zf_take *x, uint32_t g,
                              const struct zf_pv *ids, const struct zf_pv *state)
 {
@@ -117,14 +117,14 @@ static void zero0_take_all(struct zero0 *z)
     }
 }
 
-/* ---- what came of the proof ---- */
+/* ---- the result of the proof ---- */
 
 static struct ds_name zero0_name(const struct zero0 *z, uint32_t i)
 {
     return z->q->mp->model.entry[i].name;
 }
 
-/* Nothing is wrong with the masters, but which parameters they are of is not known. */
+/* Notes that the masters are valid, but their parameters cannot be determined. */
 static bool zero0_note_ambiguous(const struct zero0 *z, struct zf_err *err)
 {
     struct ds_name a = zero0_name(z, z->prove.why.two[0]), b = zero0_name(z, z->prove.why.two[1]);
@@ -137,7 +137,7 @@ static bool zero0_note_ambiguous(const struct zero0 *z, struct zf_err *err)
                             z->prove.why.vector, ds_name_shown(a), a.p, ds_name_shown(b), b.p);
 }
 
-/* Masters are no weight's. */
+/* Fails because masters round to no weight. */
 static bool zero0_refuse(const struct zero0 *z, struct zf_err *err)
 {
     uint32_t near = z->prove.why.near.weight, g = z->prove.why.vector, part = z->prove.why.part;
@@ -200,7 +200,7 @@ static bool zero0_draft(struct zero0 *z, struct zf_err *err)
            (ds_overlap_check(&z->q->states.overlap, err) || zf_err_in(err, "%s", mp->model.path));
 }
 
-/* Reads the masters and proves their names.  *proven false: they are too much alike. */
+/* Reads the masters and proves their names.  *proven false: they are too similar to be told apart. */
 static bool zero0_prove(struct zero0 *z, bool *proven, struct zf_err *err)
 {
     z->prove.weight = z->q->weight;
@@ -230,7 +230,8 @@ static bool zero0_read(struct ds_zero0 *q, struct zf_err *err)
     if (!zero0_init(q, &z.prove.sample, err))
         return false;
     if (q->mp->model.moe) {
-        q->mp->weights_only = q->mp->numbered = true; /* numbered.c reads the experts' files */
+        q->mp->weights_only = q->mp->numbered =
+            true; /* numbered.c reads the optimizers of experts */
         return true;
     }
     if (zf_pv_len(zf_pv_get(z.optim.v, "fp32_groups_flat")) == 0 &&

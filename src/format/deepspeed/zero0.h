@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers without ZeRO: state dicts of torch, whose states have numbers. */
+/* Optimizers without ZeRO: torch state dicts, whose states have parameter ids instead of names. */
 #ifndef FORMAT_DEEPSPEED_ZERO0_H
 #define FORMAT_DEEPSPEED_ZERO0_H
 
@@ -8,11 +8,11 @@
 #include "overlap.h"
 #include "steps.h"
 
-/* The states of one file that are drafted. */
+/* Drafts the states in one file. */
 struct ds_states {
     struct ds_save *ds;
     struct zf_torch *torch; /* the open file */
-    const char *path;       /* of it */
+    const char *path;       /* of the open file */
     struct ds_overlap overlap;
 };
 static inline void zf_auto_states(struct ds_states *s)
@@ -20,31 +20,31 @@ static inline void zf_auto_states(struct ds_states *s)
     zf_vec_fini(&s->overlap);
 }
 
-/* A part of a group's vector. */
+/* A parameter's range of a flat buffer. */
 struct ds_stretch {
-    const struct zf_tensor_ref *like; /* shape and elements */
+    const struct zf_tensor_ref *like; /* has the parameter's shape */
     uint64_t at;                      /* first element */
-    uint64_t whole;                   /* elements of the vector; 0: the part is all of it */
+    uint64_t whole;                   /* elements of the flat buffer; 0: the range is all of it */
 };
 
-/* Drafts a number or a dense tensor, the value `key` of parameter spot.name; others are nothing, or left out with a note.
- * part: the tensor is as long as that, or as the whole vector, of which it is the part; NULL: of any length. */
+/* Drafts a number or a dense tensor, the value `key` of parameter spot.name; other values are ignored, or left out with
+ * a note.  part: the tensor must be as long as the range, or as the flat buffer that contains it; NULL: any length. */
 bool ds_states_draft_value(struct ds_states *s, struct zf_spot spot, struct ds_name key,
                            const struct zf_pv *v, const struct ds_stretch *part,
                            struct zf_err *err) ZF_CHECKED;
-/* The same of all text keys of `map`, each in its own set. */
+/* The same for all string keys of `map`, each in its own set. */
 bool ds_states_draft(struct ds_states *s, struct ds_name name, const struct zf_pv *map,
                      const struct ds_stretch *part, struct zf_err *err) ZF_CHECKED;
 
 /* A save without ZeRO, whose model-states file holds the optimizer. */
 struct ds_zero0 {
     struct ds_rank *mp;
-    struct zf_prove_weight *weight; /* [n_entries] trained parameters, by all but their bytes */
+    struct zf_prove_weight *weight; /* [n_entries]; view set: a possible trained parameter */
     struct ds_states states;
 };
 
-/* Drafts the states of an optimizer that keeps no masters (fp32 training): under the parameters' names where the optimizer
- * recorded these, or where each state has the shape of one weight only; else leaves them to ds_numbered_draft. */
+/* Drafts the states of an optimizer without masters (fp32 training) under parameter names, if the optimizer recorded
+ * them, or if each state has the shape of exactly one weight; else leaves them to ds_numbered_draft. */
 bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the state are numbered in the order the parameters were passed to the optimizer; that order is not recorded,
- * and decayed weights are often passed first.  param_groups[g].param_names names them, if names were passed, too
+/* Optimizer states have ids in the order in which the parameters were passed to the optimizer.  That order is not recorded,
+ * and often has decayed weights first.  param_groups[g].param_names has their names, if these were passed, too
  * (torch 2.7).  Source: torch/optim/optimizer.py
  * (state_dict), 1.13 … 2.13; deepspeed/runtime/engine.py, 0.19.8. */
 #include "zero0.h"
@@ -9,13 +9,13 @@
 
 #include <zf/assemble/degraded.h>
 
-#define BARE_IDS (1u << 20) /* parameters of an optimizer */
+#define BARE_IDS (1u << 20) /* most parameters of an optimizer */
 
 /* The states of one parameter. */
 struct bare_one {
     uint64_t id;
     const struct zf_pv *state; /* a mapping */
-    uint32_t entry;            /* of module, once it is known */
+    uint32_t entry;            /* index in `module`, once found */
     struct zf_tensor_ref like; /* a state of the parameter's shape */
 };
 
@@ -25,7 +25,7 @@ struct bare {
     uint64_t n;
 };
 
-/* Is every tensor of the state of one shape, or of one element?  `like` is one that has the shape. */
+/* Do all tensors of the state, except scalars, have the same shape?  one->like: a tensor of that shape. */
 static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, struct zf_err *err)
 {
     struct zf_tensor_ref r;
@@ -59,7 +59,7 @@ static bool bare_fits(const struct ds_zero0 *q, uint32_t i, const struct zf_tens
     return q->weight[i].view && zf_shape_equal(w->ndim, w->shape, r->ndim, r->shape);
 }
 
-/* The only weight of that shape that no other state has; false: there is none, or several. */
+/* Finds the only weight of that shape; false: none, several, or it belongs to another state already. */
 static bool bare_only_weight(struct ds_zero0 *q, struct bare_one *one)
 {
     uint32_t n = 0;
@@ -76,7 +76,7 @@ static bool bare_only_weight(struct ds_zero0 *q, struct bare_one *one)
     return true;
 }
 
-/* The name that the optimizer was given for parameter `id`, or NULL. */
+/* The name of parameter `id` in param_names, or NULL. */
 static const struct zf_pv *bare_name(const struct zf_pv *groups, uint64_t id)
 {
     for (uint64_t g = 0; g < zf_pv_len(groups); g++) {
@@ -84,7 +84,7 @@ static const struct zf_pv *bare_name(const struct zf_pv *groups, uint64_t id)
         const struct zf_pv *names = zf_pv_get(zf_pv_item(groups, g), "param_names");
         uint64_t first;
 
-        /* numbers are counted on through all groups */
+        /* ids are consecutive over all groups */
         if (zf_pv_len(names) == zf_pv_len(ids) && zf_pv_u64(zf_pv_item(ids, 0), &first) &&
             id >= first && id - first < zf_pv_len(names)) {
             uint64_t own;
@@ -118,7 +118,7 @@ static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_o
     return true;
 }
 
-/* Which weight does each state belong to?  All or nothing. */
+/* Finds the weight of each state.  *all: found for every state. */
 static bool bare_find(struct bare *b, const struct zf_pv *groups, bool *all, struct zf_err *err)
 {
     *all = (uint64_t)b->n * b->q->mp->model.n_entries < UINT32_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of torch optimizers, drafted under names or numbers. */
+/* Drafts the states of torch optimizers, under parameter names or ids. */
 #include "zero0.h"
 
 #include <zf/assemble/degraded.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeRO stages 1 and 2 and BF16_Optimizer: the parameters of a group follow each other in one long
- * vector, which is cut into equal partitions.  The optimizer's states are cut in the same places,
- * but their padding is not always trimmed when they are saved, as that of the masters is.  Source:
+/* ZeRO stages 1 and 2 and BF16_Optimizer: the parameters of a group are concatenated in one flat
+ * buffer, which is cut into equal partitions.  Optimizer states have the same partitions; the padding
+ * of the masters is trimmed when they are saved, that of the states not always.  Source:
  * deepspeed/runtime/zero/stage_1_and_2.py, bf16_optimizer.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
 #include "vectors.h"
 
-/* The whole vector is padded to a multiple of this many elements a rank.  Source: zero_to_fp32.py
+/* The flat buffer is padded to a multiple of this many elements per rank.  Source: zero_to_fp32.py
  * (zero2_align), stage_1_and_2.py (nccl_start_alignment_factor), since 0.5.2. */
 #define ALIGN_TO_RANKS 2
 
@@ -32,7 +32,7 @@ bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vec
     return part && zf_flat_partitions(out, part, first->pad, ALIGN_TO_RANKS, ds->a, err);
 }
 
-/* ---- Muon keeps, on each rank, the whole momentum of every parameter that touches its partition.
+/* ---- Muon keeps, on each rank, the full momentum of every parameter with elements in its partition.
  * Source: stage_1_and_2.py, 0.18 … 0.19.8. ---- */
 
 struct touched {
@@ -62,8 +62,8 @@ static bool zero12_muon_is_whole(const struct zf_flat_vector *flat, const struct
     return true;
 }
 
-/* Each parameter from the first of its ranks that is not lost.  at[r]: elements of rank r in front
- * of the next parameter there. */
+/* Drafts each parameter from the first of its ranks that is not lost.  at[r]: elements before the
+ * next parameter on rank r. */
 static bool zero12_muon_place(struct ds_save *ds, const struct zf_flat_vector *flat,
                               const struct ds_vector *v, uint64_t *at, struct zf_err *err)
 {
@@ -95,7 +95,7 @@ static bool zero12_holds_partition(const struct zf_flat_vector *flat, const stru
         return true;
     if (v->elastic)
         return false;
-    /* the first partition is a full one, unless all data are in it */
+    /* begin[1]: length of the first partition, which is a full one unless it holds all data */
     if (n == flat->begin[1])
         return true;
     return n > cut && n - cut < (uint64_t)ALIGN_TO_RANKS * flat->n_ranks;
@@ -138,8 +138,8 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
     return vector_place(ds, v, flat, err);
 }
 
-/* ZenFlow of 0.18 stores every matrix transposed, that of 0.19 none: the 16-bit weights, which are
- * views into the same kind of vector, show which by their strides. */
+/* ZenFlow stores every matrix transposed in 0.18, and none in 0.19.  The strides of the 16-bit weights,
+ * which are views of such a flat buffer, show which. */
 static bool zero12_find_columns(struct ds_rank *mp, struct ds_param *p, struct zf_err *err)
 {
     const struct ds_entry *e = ds_model_find(&mp->model, p->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeRO stage 3: every parameter is cut by itself into slots (zf/assemble/flat_vector.h).  Source:
+/* ZeRO stage 3: every parameter is cut separately into slots (zf/assemble/flat_vector.h).  Source:
  * deepspeed/runtime/zero/partition_parameters.py, stage3.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
 #include "overlap.h"
@@ -20,7 +20,7 @@ static bool zero3_lay(struct ds_save *ds, const struct ds_group *g, struct zf_fl
     return zf_flat_slots(out, ds->a, err);
 }
 
-/* How long a swap file with `want` elements is, given the unit it is rounded up to. */
+/* *out: bytes of a swap file of `want` elements, rounded up to a multiple of `unit`. */
 static bool zero3_swap_length(uint64_t unit, const struct ds_flat *f, uint64_t want, uint64_t *out)
 {
     uint64_t bytes;
@@ -39,7 +39,7 @@ static bool zero3_has_length(const struct ds_save *ds, const struct ds_flat *f, 
            (zero3_swap_length(ds->swap_unit[1], f, want, &b) && f->swapped == b);
 }
 
-/* A swap file of another length is damaged, or of an earlier run. */
+/* Refuses a swap file of another length: it is damaged, or of an earlier run. */
 static bool zero3_check_swap(const struct ds_save *ds, const struct ds_flat *f, uint64_t want,
                              struct zf_err *err)
 {
@@ -57,7 +57,7 @@ static bool zero3_check_swap(const struct ds_save *ds, const struct ds_flat *f, 
     return zf_err_in(err, "%s", f->src->name);
 }
 
-/* Degraded: what is in such a file is lost. */
+/* Checks the swap files of all ranks.  Degraded: the tensor in a wrong one is lost. */
 static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uint64_t want,
                               struct zf_err *err)
 {
@@ -100,8 +100,8 @@ static bool zero3_check_lengths(const struct ds_save *ds, const struct ds_group 
     return true;
 }
 
-/* The vectors of all ranks, if every parameter is cut in slots by nothing but a rule: no rank is lost or cut
- * short, no parameter is a part of another or lies column by column.  *out NULL: it is not so. */
+/* Sources of all ranks' partitions, if the slots of all parameters follow one rule: no rank is lost or too
+ * short, and no parameter is fused or stored column by column.  Otherwise *out is NULL. */
 static bool zero3_stretches(struct ds_save *ds, const struct ds_vector *v, uint64_t want,
                             struct zf_stretches **out, struct zf_err *err)
 {
@@ -125,8 +125,8 @@ static bool zero3_stretches(struct ds_save *ds, const struct ds_vector *v, uint6
     return *out != NULL;
 }
 
-/* The slot of parameter i in rank r's vector begins at byte `off` of src.  What is behind the parameter's elements is padding
- * that DeepSpeed allocates and does not set. */
+/* Records the padding in the slot of parameter i on rank r, which begins at `at`.  It is after the parameter's elements;
+ * DeepSpeed allocates it, but does not initialize it. */
 static bool zero3_record_padding(struct zf_build *b, const struct zf_flat_vector *flat, uint32_t i,
                                  uint32_t r, enum zf_dtype dtype, struct zf_from at,
                                  struct zf_err *err)
@@ -233,7 +233,7 @@ static const struct zf_tensor_ref *zero3_find_fragment(const struct ds_model *m,
     return NULL;
 }
 
-/* The piece of frozen parameter i on the rank whose model file is m. */
+/* Drafts the piece of frozen parameter i from m, the model-states file of its rank. */
 static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint32_t i,
                              struct zf_draft *d, struct zf_flat_piece piece, uint64_t slot,
                              struct zf_err *err)
@@ -297,7 +297,7 @@ static bool zero3_mark_lost(struct ds_rank *mp, struct zf_draft *d, struct zf_fl
                          err);
 }
 
-/* Slices are made one by one: no two frozen parameters have one. */
+/* Checks that no two frozen parameters have the same slice: DeepSpeed makes one for each. */
 static bool zero3_check_slices(const struct ds_model *m, struct zf_err *err)
 {
     zf_auto(overlap) struct ds_overlap list = {0};
@@ -327,7 +327,7 @@ static bool zero3_record_frozen_padding(struct ds_rank *mp, const struct ds_mode
     return true;
 }
 
-/* m: the model file of rank r, or NULL where it is missing or damaged. */
+/* Drafts the pieces on rank r.  m: its model-states file, or NULL if that is missing or damaged. */
 static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32_t r,
                             const struct zf_flat_vector *flat, struct zf_draft *const *draft,
                             struct zf_err *err)
@@ -347,7 +347,7 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
     return !m || zero3_record_frozen_padding(mp, m, r, flat, err);
 }
 
-/* Starts a tensor of every frozen parameter and says how they are cut. */
+/* Starts a tensor for every frozen parameter; *flat: the layout of their slots. */
 static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_vector *flat,
                                             struct zf_err *err)
 {
@@ -386,7 +386,7 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
     return len && draft && zf_flat_slots(flat, mp->save->a, err) ? draft : NULL;
 }
 
-/* Reads f, or NULL, unless that was done.  Degraded: out->read says whether it could be. */
+/* Reads f, or NULL, unless it was read already.  Degraded: out->read is false if it cannot be read. */
 static bool zero3_read_model(struct ds_rank *mp, const struct ds_file *f, struct ds_model *out,
                              struct zf_err *err)
 {
@@ -430,7 +430,7 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
     return draft != NULL;
 }
 
-/* ---- weights that were gathered into a file beside the tag ---- */
+/* ---- weights that were gathered into a file next to the tag ---- */
 
 /* Lists the comparisons of a group's parameters with their gathered weights. */
 static bool zero3_list_gathered(struct ds_rank *mp, const struct ds_group *group,
