@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "decoder.layers.mlp.linear_fc1.weight" of shape (L, …) is that of all L layers, if it is not simply the
- * name of one tensor.  How it is known: all such tensors of one stack ("decoder.layers.", T5 has two) are of
- * the same length along that axis, and cut into single layers.  "experts.experts." of shape (E, …),
- * or (L, E, …), is recognised by the name alone: grouped experts are cut by ranks, others one by one.
+/* "decoder.layers.mlp.linear_fc1.weight" of shape (L, …) holds the weights of all L layers, unless it is a
+ * single tensor of that name.  A layer axis is recognised by two facts: all such tensors of one stack
+ * ("decoder.layers.", T5 has two) have the same length along it, and their chunks are single layers.
+ * "experts.experts." of shape (E, …) or (L, E, …) is recognised by the name alone, since the chunks of
+ * grouped experts are those of ranks, and those of others single experts.
  * Source: megatron/core/transformer/transformer_block.py, moe/experts.py sharded_state_dict (0.4 … 0.19). */
 #include "steps.h"
 
@@ -10,12 +11,12 @@
 #include <zf/base/num.h>
 #include <zf/base/table.h>
 
-/* The tensors that share what is in front of the number. */
+/* The tensors with the same name before the number of the layer or expert. */
 struct axes_stack {
     UT_hash_handle hh;
     uint64_t n;   /* the length of the axis; 0 = not known so far */
-    bool differ;  /* they do not agree about it */
-    bool as_told; /* one of them is as long as the settings say */
+    bool differ;  /* the tensors have different lengths */
+    bool as_told; /* one of them has the length recorded in the settings */
 };
 
 struct axes_found {
@@ -33,7 +34,7 @@ static bool axes_is_param(const struct mg_tensor *t)
     return t->name.what == MG_WEIGHT || t->name.what == MG_STATE;
 }
 
-/* Can the first axis be one of layers? */
+/* Can the first axis be a layer axis? */
 static bool axes_may_stack(const struct mg_tensor *t)
 {
     return axes_is_param(t) && t->name.layer_at && t->type.ndim > 0 && t->type.shape[0] > 0 &&
@@ -53,7 +54,7 @@ static bool axes_meet(struct axes_stack **stacks, struct mg_text name, size_t at
     return true;
 }
 
-/* How long the axis is of which all in the stack have it, or 0. */
+/* The length of the stack's axis: that of all its tensors, else `told` if one has that; 0 = unknown. */
 static uint64_t axes_length(const struct axes_stack *stacks, struct mg_text name, size_t at,
                             uint64_t told)
 {
@@ -76,8 +77,8 @@ static bool axes_find_layers(struct mg_save *s, struct axes_found *f, struct zf_
     return true;
 }
 
-/* The number of stacked layers, 1 when they are none; false when the name has a place for the number, but
- * the shape no such axis. */
+/* *n_out: the number of stacked layers, 1 if there is no layer axis.  False: the name lacks a layer number,
+ * but the shape has no layer axis. */
 static bool axes_layers(const struct mg_save *s, const struct axes_found *f,
                         const struct mg_tensor *t, uint64_t *n_out)
 {
@@ -90,7 +91,7 @@ static bool axes_layers(const struct mg_save *s, const struct axes_found *f,
     return *n_out && *n_out == t->type.shape[0];
 }
 
-/* The axis of experts of a tensor whose layers are known, or ndim. */
+/* The expert axis of a tensor whose layer axis is settled, or ndim. */
 static uint32_t axes_expert_axis(const struct mg_tensor *t)
 {
     uint32_t axis = t->name.layer_at ? 1 : 0;
@@ -125,7 +126,7 @@ static bool axes_experts(const struct mg_save *s, const struct axes_found *f,
     return *n_out && *n_out == t->type.shape[axis];
 }
 
-/* One parameter a layer and expert; MG_NONE of them: there is no such axis. */
+/* Adds one parameter per layer and expert; MG_NONE: there is no such axis. */
 static bool axes_add(struct mg_save *s, struct mg_tensor *t, uint64_t layers, uint64_t experts,
                      struct zf_err *err)
 {

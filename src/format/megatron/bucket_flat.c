@@ -52,7 +52,7 @@ static bool flat_index_objects(struct flat *f, struct zf_err *err)
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-/* Tensors of one buffer are neighbours, sorted by state and bucket. */
+/* Orders tensors by buffer, then by state and bucket. */
 static int flat_order(const void *a, const void *b)
 {
     const struct mg_tensor *x = *(struct mg_tensor *const *)a, *y = *(struct mg_tensor *const *)b;
@@ -84,7 +84,7 @@ static bool flat_same_buffer(const struct mg_key *k, const struct mg_key *l)
            mg_text_same(k->flat.dtype, l->flat.dtype);
 }
 
-/* The states of tensors [0, n) of one buffer, each of which must have all buckets. */
+/* Makes the states of tensors [0, n) of one buffer; each state must have all buckets. */
 static bool flat_fill(struct flat *f, struct flat_buffer *b, struct mg_tensor *const *t, size_t n,
                       struct zf_err *err)
 {
@@ -161,7 +161,7 @@ static bool flat_of_tensors(struct flat *f, struct zf_err *err)
 
 /* ---- lengths ------------------------------------------------------------------------------ */
 
-/* Is the key of a dict, a tuple of two dtypes, the text "(torch.bfloat16, torch.float32)"? */
+/* Is the dict key, a tuple of two dtypes, equal to a text like "(torch.bfloat16, torch.float32)"? */
 static bool flat_dtype_is(const struct zf_pv *key, struct mg_text text)
 {
     char is[200];
@@ -172,7 +172,7 @@ static bool flat_dtype_is(const struct zf_pv *key, struct mg_text text)
     return n > 0 && (size_t)n < sizeof is && mg_text_is(text, is);
 }
 
-/* [{(dtype, dtype): [n of each bucket]} of each gbuf], in a list of one in DCP. */
+/* The list of bucket lengths of b in root, [gbuf]{(dtype, dtype): [lengths]}; DCP wraps it in a list of one. */
 static const struct zf_pv *flat_lengths_of(const struct zf_pv *root, const struct flat_buffer *b)
 {
     const struct zf_pv *list = zf_pv_is_seq(zf_pv_item(root, 0)) ? zf_pv_item(root, 0) : root;
@@ -184,8 +184,8 @@ static const struct zf_pv *flat_lengths_of(const struct zf_pv *root, const struc
     return NULL;
 }
 
-/* Each state must have as many elements as `said` says: what is found by masters is cut out of all.  Of
- * nothing at all nothing is proved. */
+/* Each state must have at least the elements recorded in `said`, since places found by the masters are read
+ * from all states.  An empty buffer proves nothing. */
 static bool flat_hold_lengths(struct flat *f, struct flat_buffer *b, const char *said,
                               struct zf_err *err)
 {
@@ -257,10 +257,10 @@ static bool flat_read_lengths(struct flat *f, struct flat_buffer *b, struct zf_e
 
 /* ---- dp_zero ------------------------------------------------------------------------------ */
 
-/* An object that is open. */
+/* An open dp_zero object. */
 struct flat_zero {
     struct flat *f;
-    const char *key; /* of the object */
+    const char *key; /* the object's key */
     struct zf_torch *t;
     struct zf_keeper keep;
     uint32_t chain;
@@ -298,7 +298,7 @@ static bool flat_zero_state(struct flat_zero *z, struct flat_buffer *b, const ch
     return true;
 }
 
-/* {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"} of one gbuf and dtype. */
+/* Reads {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"} of one gbuf and dtype. */
 static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf_pv *key,
                              const struct zf_pv *v, struct zf_err *err)
 {
@@ -358,7 +358,7 @@ static bool flat_zero_open(struct flat_zero *z, struct zf_err *err)
     return true;
 }
 
-/* "[chained_N.]optimizer.distributed.dp_group_idx_G.param_state" */
+/* Parses "[chained_N.]optimizer.distributed.dp_group_idx_G.param_state". */
 static bool flat_zero_name(struct mg_text name, uint32_t *chain, uint64_t *group)
 {
     *chain = MG_NO_CHAIN;
@@ -378,7 +378,8 @@ static bool flat_of_objects(struct flat *f, struct zf_err *err)
         zf_auto(torch) struct zf_torch *t = zf_torch_open(o->src, f->s->lim, err);
         z.t = t;
         if (!t && zf_build_degraded(f->s->b)) {
-            zf_err_clear(err); /* the object itself is in extra/, and says so */
+            zf_err_clear(
+                err); /* the object is also shown in extra/, where the failure is reported */
             continue;
         }
         bool ok = t && flat_zero_open(&z, err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nearly every comparison of a walk fails at the first elements, and of those that go on most at the
- * last ones.  Both are kept, of pieces as of buffers, so that a walk reads each place once, however often
- * it looks at it.
+/* Nearly every comparison of a walk fails at the first elements of a piece, and most others at the last
+ * ones.  Both are cached, for pieces and for buffers, so a walk reads each position once, however often
+ * it compares it.
  *
- * Every unit is looked at behind every end, so its first elements are read before the walk, by several
- * threads.  A place of the buffer that was not read is behind a piece that fitted: most likely the next
- * pieces follow, and more and more of them are read ahead, as long as that was right. */
+ * Every unit is compared at every open end, so the first elements of all units are read before the walk,
+ * by several threads.  A position of the buffer that is not cached yet follows a piece that matched; the
+ * next pieces probably follow it, so they are read ahead, twice as many each time that was right. */
 #include "bucket_match.h"
 
 #include <zf/assemble/values.h>
@@ -14,34 +14,35 @@
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 
-/* Elements that are kept of a place, and compared at once. */
+/* Elements cached per position, and compared at once. */
 #define MATCH_END ZF_VALUES_ENDS
-/* Places of buffers that are kept: some 8 MiB. */
+/* Positions of buffers that are cached: about 8 MiB. */
 #define MATCH_KEPT 16384u
-/* Pieces that are read ahead at most. */
+/* Most pieces that are read ahead. */
 #define MATCH_AHEAD 1024u
 
-/* The masters behind a place of a bucket. */
+/* The cached masters from one position of a bucket on. */
 struct match_place {
     UT_hash_handle hh;
     uint64_t n; /* elements, 0 = not read */
     uint8_t value[8 * MATCH_END];
 };
 
-/* A read-ahead of a piece, or of the buffer. */
+/* A read-ahead of a piece's weight, or of the buffer's masters. */
 struct match_job {
     struct bucket_piece *piece; /* or NULL */
     struct zf_span at;          /* of the piece */
     uint8_t *value;
     struct match_place *place;
     uint32_t bucket;
-    uint64_t first, n; /* of the bucket */
+    uint64_t first, n; /* elements of the bucket */
 };
 
 struct match {
     const struct bucket_question *q;
     struct match_place *places;
-    /* Pieces that are read ahead, and behind the last of them: one that is asked for before it was not foreseen. */
+    /* Number of pieces read ahead last, and the index after the last of them: a miss before that index means
+     * that the prediction was wrong. */
     uint32_t ahead, foreseen;
     zf_vec(struct match_job) job;
 };
@@ -52,12 +53,12 @@ static void zf_auto_match(struct match *m)
     zf_vec_fini(&m->job);
 }
 
-/* How many elements from `at` on of the box's order lie side by side in the parameter; *out = where. */
+/* The number of elements of the box, from `at` on, that are contiguous in the parameter; *out: the first. */
 static uint64_t match_run(const struct zf_type *t, const struct bucket_box *b, uint64_t at,
                           uint64_t *out)
 {
     uint64_t run = 1, step = 1, first = 0, in = at;
-    bool whole = true; /* in all dimensions inside this one */
+    bool whole = true; /* the box covers all dimensions inside this one */
 
     for (uint32_t d = t->ndim; d-- > 0;) {
         first += (b->start[d] + in % b->size[d]) * step;
@@ -110,7 +111,7 @@ static const uint8_t **match_kept(struct bucket_piece *p, struct zf_span at)
     return at.first == 0 ? &p->head : &p->tail;
 }
 
-/* Elements `at` of the piece, at either end of it, which are kept.  NULL: an error. */
+/* Elements `at` of the piece's weight, its head or its tail, which are cached.  NULL: an error. */
 static const uint8_t *match_piece(const struct match *m, struct bucket_piece *p, struct zf_span at,
                                   struct zf_err *err)
 {
@@ -131,14 +132,14 @@ static uint64_t match_hash(uint32_t bucket, uint64_t first)
                        : zf_hash_number(first | (uint64_t)bucket << 40);
 }
 
-/* Of too many places all are forgotten. */
+/* Empties the cache if it would have too many positions with `more` new ones. */
 static void match_forget(struct match *m, uint32_t more)
 {
     if (HASH_COUNT(m->places) + more > MATCH_KEPT)
         zf_table_free(m->places);
 }
 
-/* The n masters behind a place.  NULL: an error. */
+/* The n masters from element `first` of a bucket on.  NULL: an error. */
 static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t first, uint64_t n,
                                     struct zf_err *err)
 {
@@ -155,7 +156,7 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
 
 /* ---- reading ahead ----------------------------------------------------------------------------- */
 
-/* A failed read is repeated by the consumer, and ignored by others. */
+/* Errors are ignored here: if the data are needed, the read is repeated, and its error reported. */
 static void *match_read(void *ctx, uint64_t i, struct zf_err *err)
 {
     struct match *m = ctx;
@@ -212,7 +213,7 @@ static bool match_want_masters(struct match *m, uint32_t bucket, uint64_t first,
     return true;
 }
 
-/* The ends of a piece. */
+/* The first elements of a piece that are compared; match_tail: the last ones. */
 static struct zf_span match_head(const struct bucket_piece *p)
 {
     return (struct zf_span){0, p->n < MATCH_END ? p->n : MATCH_END};
@@ -225,7 +226,7 @@ static struct zf_span match_tail(const struct bucket_piece *p)
     return (struct zf_span){p->n - n, n};
 }
 
-/* The first elements of each unit. */
+/* Queues a read of the first elements of each unit. */
 static bool match_want_units(struct match *m, struct zf_err *err)
 {
     const struct bucket_row *row = m->q->row;
@@ -237,7 +238,8 @@ static bool match_want_units(struct match *m, struct zf_err *err)
     return true;
 }
 
-/* From a piece on, which is behind an end, as many as follow one another there. */
+/* Queues reads for m->ahead pieces from `piece` on, supposing that they are in the buffer one after the
+ * other from that element on. */
 static bool match_want_row(struct match *m, uint32_t piece, uint32_t bucket, uint64_t first,
                            struct zf_err *err)
 {
@@ -266,7 +268,7 @@ static bool match_want_row(struct match *m, uint32_t piece, uint32_t bucket, uin
     return true;
 }
 
-/* Masters that are not known yet are read together with those behind them. */
+/* Reads masters that are not cached, together with those of the pieces expected to follow. */
 static bool match_look_ahead(struct match *m, uint32_t piece, uint32_t bucket, uint64_t first,
                              struct zf_err *err)
 {
@@ -279,7 +281,7 @@ static bool match_look_ahead(struct match *m, uint32_t piece, uint32_t bucket, u
 
 /* ---- comparing --------------------------------------------------------------------------------- */
 
-/* Elements `at` of the piece, at either end of it. */
+/* Compares elements `at` of the piece, its head or its tail. */
 static bool match_end(struct match *m, struct bucket_piece *p, uint32_t bucket, uint64_t first,
                       struct zf_span at, bool *same, struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flat buffer of masters against the stored weights: the walk of bucket_walk.h with a comparison of
- * elements. */
+/* Locates the stored weights in a flat buffer of masters: the walk of bucket_walk.h with a comparison
+ * of elements. */
 #ifndef FORMAT_MEGATRON_BUCKET_MATCH_H
 #define FORMAT_MEGATRON_BUCKET_MATCH_H
 
@@ -14,13 +14,13 @@
 struct bucket_box {
     const uint64_t *start, *size; /* [ndim] */
 };
-/* One rank's part of a parameter: boxes of it, one behind the other (both halves of a gated fc1). */
+/* One rank's part of a parameter: its boxes, concatenated (a gated fc1 has two, one per half). */
 struct bucket_piece {
-    uint32_t weight; /* number in the list of parameters */
+    uint32_t weight; /* index in the list of parameters */
     uint32_t n_boxes;
     const struct bucket_box *box;
-    uint64_t n;                 /* elements of all of them, > 0 */
-    const uint8_t *head, *tail; /* its first and last elements, once they were read; or NULL */
+    uint64_t n;                 /* elements of all boxes, > 0 */
+    const uint8_t *head, *tail; /* its first and last elements, once read; or NULL */
 };
 
 /* The pieces of one rank in the order of its buffers; walk[i].n is that of piece[i]. */
@@ -39,16 +39,16 @@ struct flat_state {
     struct zf_draft **bucket; /* [n_buckets] */
 };
 struct flat_buffer {
-    const char *name; /* of the object, or of the keys without bucket_idx; for messages */
+    const char *name; /* for messages: the object's key, or the tensors' keys without bucket_idx */
     uint32_t chain;   /* MG_NO_CHAIN */
     uint64_t group, gbuf;
-    struct mg_text dtype; /* "(torch.bfloat16, torch.float32)": of weights and of gradients */
+    struct mg_text dtype; /* "(torch.bfloat16, torch.float32)": dtypes of weights and gradients */
     uint32_t n_buckets, n_states;
     struct flat_state *state;
     const struct flat_state *master; /* or NULL */
     uint64_t *len;                   /* [n_buckets] without padding; NULL = not known */
     bool joined;                     /* see walk_in */
-    const char *why;                 /* it cannot be mapped, or NULL */
+    const char *why;                 /* why it cannot be mapped, or NULL */
 };
 struct flat_buffers {
     zf_vec(struct flat_buffer);
@@ -64,17 +64,17 @@ struct bucket_question {
     const struct flat_buffer *buffer; /* has masters and lengths */
     uint64_t align;                   /* see walk_in */
     uint32_t most;                    /* see walk_in */
-    uint32_t ahead, few;              /* as of zf_ahead_work */
-    struct zf_arena *arena;           /* what is read of the pieces is kept here */
+    uint32_t ahead, few;              /* as in zf_ahead_work */
+    struct zf_arena *arena;           /* holds the cached ends of pieces */
 };
-/* Which piece of the row is where in the buffer?  ZF_VALUES_ENDS elements at either end of each are
- * compared.  Pieces of types that cannot be the rounded masters match nowhere.  place: [row->n].
+/* Finds the position of each piece of the row in the buffer.  The first and last ZF_VALUES_ENDS elements
+ * of each are compared.  Pieces of a dtype that masters cannot round to match nowhere.  place: [row->n].
  * Errors: of bucket_walk and zf_draft_read. */
 bool bucket_match(const struct bucket_question *q, struct walk_place *place,
                   struct walk_result *out, struct zf_err *err) ZF_CHECKED;
 
-/* Makes tensors of what dp_zero's objects hold, and finds all buffers; texts and arrays live in `arena`.
- * A fault of one buffer is its `why`.  Errors: of the build; ZF_E_NOMEM. */
+/* Makes tensors from the objects of dp_zero, and finds all buffers; strings and arrays live in `arena`.
+ * A buffer that cannot be mapped has a reason in `why`.  Errors: of the build; ZF_E_NOMEM. */
 bool mg_flat_find(struct mg_save *s, struct zf_arena *arena, struct flat_buffers *out,
                   struct zf_err *err) ZF_CHECKED;
 

@@ -62,7 +62,7 @@ static const char *const order_modules[] = {"enorm.",
 static const char *const order_endings[] = {"layer_norm_weight", "layer_norm_bias", "weight",
                                             "bias"};
 
-/* The place of the first of `list` that begins `t`, or n. */
+/* The index of the first entry of `list` that is a prefix of p[len], or n. */
 static uint64_t order_rank(const char *const *list, size_t n, const char *p, size_t len)
 {
     for (size_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ uint64_t bucket_order_top(struct mg_text name)
 
 uint64_t bucket_order_module(struct mg_text name, size_t rest, enum bucket_order order)
 {
-    static const char multi[] = "transformer_layer."; /* of multi-token prediction */
+    static const char multi[] = "transformer_layer."; /* in multi-token prediction */
     const char *p = name.p + rest;
     size_t n = name.n - rest;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A buffer is filled in reverse order of named_parameters().  Keys of .metadata are in that order, but
- * for the axes of layers and experts; where they do not (zarr, saves cut over data-parallel ranks), the
- * modules' own order is in a table.  A rank's share of a weight is read off the grid of its chunks.
+/* A buffer is filled in reverse order of named_parameters().  Keys of .metadata are in that order, except
+ * for stacked layers and experts; if they are not (zarr, saves sharded over data-parallel ranks), a table
+ * has the order of the modules.  A rank's shard of a weight follows from the weight's chunk grid.
  * Source: megatron/core/distributed/param_and_grad_buffer.py; transformer_layer.py, attention.py,
  * multi_latent_attention.py, moe/experts.py, ssm/mamba_mixer.py; Transformer Engine's
  * LayerNormLinear (layer_norm_weight first). */
@@ -15,11 +15,11 @@
 
 #include "bucket_order.h"
 
-#define ROWS_CHUNKS 16u /* of one rank in one weight */
+#define ROWS_CHUNKS 16u /* most chunks of one rank in one weight */
 
-/* ---- what the save has -------------------------------------------------------------------- */
+/* ---- parameters of the save --------------------------------------------------------------- */
 
-/* The number behind the last `word`, or MG_NONE; *end = what follows it and its dot. */
+/* The number after the last `word`, or MG_NONE; *end: the index after the number and its dot. */
 static uint64_t rows_number(struct mg_text name, const char *word, size_t *end)
 {
     size_t n = strlen(word);
@@ -51,7 +51,7 @@ static bool rows_wanted(const struct mg_param *p)
            n > 0 && !mg_key_is_buffer(p->name);
 }
 
-/* A number that tables keep by the hash of a text. */
+/* A number in a table whose key is the hash of a name. */
 struct rows_entry {
     UT_hash_handle hh;
     uint64_t value; /* + 1 */
@@ -74,7 +74,7 @@ static uint64_t rows_get(const struct rows_entry *t, uint64_t hash)
     return e ? e->value - 1 : 0;
 }
 
-/* The name in front of the layer's number is the stack's; with the number, the layer's. */
+/* Hash of the stack's name, which is the part before the layer number; rows_layer includes the number. */
 static uint64_t rows_stack(const struct bucket_candidate *t)
 {
     size_t n = t->rest - 1;
@@ -118,7 +118,7 @@ static bool rows_list(struct bucket_rows *r, struct zf_err *err)
     return true;
 }
 
-/* Of how many tensors a parameter is; part k is one of these, or all of it. */
+/* The number of tensors that a parameter is made of; 1 = it is a single tensor. */
 static uint32_t rows_parts(const struct mg_param *p)
 {
     return p->n_parts ? p->n_parts : 1;
@@ -169,7 +169,7 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
 
 /* ---- parallel sizes ----------------------------------------------------------------------- */
 
-/* The dimensions of its chunk grid that are the parameter's own; NULL = not known. */
+/* The parameter's chunk grid, without the axes of layers and experts; NULL = unknown. */
 static const uint64_t *rows_cuts(const struct mg_param *p)
 {
     return p->from && p->from->cuts ? p->from->cuts + (p->from->type.ndim - p->type.ndim) : NULL;
@@ -185,7 +185,7 @@ static uint64_t rows_most_cuts(const struct mg_param *p)
     return most;
 }
 
-/* Of args; else as many as there are chunks of what is surely cut once a rank. */
+/* Sets the parallel sizes: from args, else the chunks of word_embeddings or linear_fc2, one per rank. */
 static void rows_sizes(struct bucket_rows *r)
 {
     const struct megatron_settings *set = &r->s->settings;
@@ -218,7 +218,7 @@ static bool rows_add_tied(struct bucket_rows *r, struct zf_err *err)
     }
     if (embedding == SIZE_MAX)
         return true;
-    /* The last stage's own copy of a tied embedding, which is not stored. */
+    /* The last pipeline stage has its own copy of a tied embedding, which is not stored. */
     struct bucket_candidate tied = r->candidate.at[embedding], *t = zf_vec_push(&r->candidate, err);
     if (!t)
         return false;
@@ -312,8 +312,8 @@ static const uint32_t *rows_sorted(struct bucket_rows *r, enum bucket_order orde
 
 /* ---- pieces ------------------------------------------------------------------------------- */
 
-/* The dimension in which a parameter is cut over n ranks, ndim = none; *chunks = how many of its chunks a
- * rank has.  False: it is cut in no such way. */
+/* *dim: the dimension along which a parameter is cut over n ranks, ndim = none; *chunks: its chunks per
+ * rank.  False: it is cut in another way. */
 static bool rows_cut_dim(const struct mg_param *p, uint64_t n, uint32_t *dim, uint64_t *chunks)
 {
     const uint64_t *cuts = rows_cuts(p);
@@ -331,9 +331,9 @@ static bool rows_cut_dim(const struct mg_param *p, uint64_t n, uint32_t *dim, ui
     return *chunks <= ROWS_CHUNKS;
 }
 
-/* The rank whose boxes are added: t of n. */
+/* The shard whose boxes are added: rank t of n. */
 struct rows_share {
-    uint64_t n, t, shift; /* shift: the row of the whole that is the first of this part */
+    uint64_t n, t, shift; /* shift: row of the full parameter at which the current part begins */
     struct bucket_box *box;
 };
 
@@ -376,7 +376,7 @@ struct rows_piece {
     bool known;
 };
 
-/* Rank t's piece of a parameter; *out = NULL when it is cut in a way that is not known. */
+/* Rank t's piece of a parameter; *out = NULL if it is cut in an unknown way. */
 static bool rows_piece(struct bucket_rows *r, const struct bucket_candidate *candidate, uint64_t n,
                        uint64_t t, struct bucket_piece **out, struct zf_err *err)
 {

@@ -11,27 +11,27 @@
 
 /* A parameter that may be in a buffer. */
 struct bucket_candidate {
-    size_t param; /* number in the save's list */
+    size_t param; /* index in the save's list */
     struct mg_text name;
-    uint64_t order; /* of its key, MG_NONE = not known */
-    size_t rest;    /* where in `name` what follows the layer's number begins; 0 = no layer */
-    uint64_t layer, expert; /* MG_NONE: of none */
+    uint64_t order;         /* position of its key, MG_NONE = unknown */
+    size_t rest;            /* index in `name` after the layer's number; 0 = in no layer */
+    uint64_t layer, expert; /* MG_NONE: none */
     uint32_t unit;
-    uint64_t stack_order;  /* of the first key of its stack of layers */
+    uint64_t stack_order;  /* position of the first key of its stack of layers */
     uint64_t expert_order; /* position of the first key of its layer's experts */
 };
 
-/* Which parameters one optimizer has. */
+/* The parameters of one optimizer: all, all but experts, or experts only. */
 enum bucket_class { BUCKET_ALL, BUCKET_DENSE, BUCKET_EXPERTS };
 
 struct bucket_rank {
-    enum zf_dtype dtype; /* of the weights in the buffer */
+    enum zf_dtype dtype; /* dtype of the weights whose masters are in the buffer */
     enum bucket_order order;
     enum bucket_class class;
     bool grouped;    /* the same matrix of all experts, then the next one; else expert by expert */
-    uint64_t tensor; /* of the model's tensor-parallel ranks */
-    uint64_t expert_tensor;    /* of an expert's */
-    uint64_t expert, n_expert; /* of the expert-parallel ranks */
+    uint64_t tensor; /* tensor-parallel rank */
+    uint64_t expert_tensor;    /* expert-tensor-parallel rank */
+    uint64_t expert, n_expert; /* expert-parallel rank and size */
 };
 
 struct rows_piece;
@@ -42,14 +42,14 @@ struct bucket_rows {
     struct zf_arena *arena;
     zf_vec(struct bucket_candidate) candidate;
     uint64_t n_tensor, n_expert_tensor; /* parallel sizes */
-    uint64_t n_experts;                 /* of a layer; 0 = there are none */
-    bool ordered;                       /* every key has a place */
-    uint32_t *sorted[BUCKET_ORDERS][2]; /* [candidate.n] by order and grouping, when asked for */
-    struct rows_piece *pieces;          /* what ranks have; uthash */
-    struct rows_made *rows;             /* made so far; uthash */
+    uint64_t n_experts;                 /* experts per layer; 0 = none */
+    bool ordered;                       /* the position of every key is known */
+    uint32_t *sorted[BUCKET_ORDERS][2]; /* [candidate.n] by order and grouping, made on demand */
+    struct rows_piece *pieces;          /* cached pieces of ranks; uthash */
+    struct rows_made *rows;             /* cached rows; uthash */
 };
 
-/* Looks the save's list through.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
+/* Lists the candidates among the save's parameters.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s,
                       struct zf_err *err) ZF_CHECKED;
 void bucket_rows_fini(struct bucket_rows *r);

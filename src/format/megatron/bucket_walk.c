@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit by unit, in the order of the buffer, with the set of all ends that the chosen units so far can
- * have.  A unit that fits behind an end adds one; passing it over keeps the old one.  Two ways to
- * one end are counted, not tried apart, so that the work is ends times units, however many choices there
- * are. */
+/* The walk takes the units in the order of the buffer, and keeps the set of all ends (positions up to
+ * which the buffer is filled) that the units chosen so far can have.  A unit that matches after an end
+ * adds a new end; skipping the unit keeps the old one.  Two ways to the same end are counted, not
+ * followed separately, so the work is ends times units, however many choices there are. */
 #include "bucket_walk.h"
 
 #include <zf/base/auto.h>
@@ -10,18 +10,18 @@
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 
-/* Ends that are open at once, nodes in all, and comparisons: more than any sound buffer needs. */
+/* Most open ends at once, nodes in total, and comparisons: more than any valid buffer needs. */
 #define WALK_ENDS 4096u
 #define WALK_NODES (1u << 20)
 #define WALK_SAME (1u << 23)
 
-/* An end: what lies before it is filled. */
+/* An end: the buffer is filled up to it. */
 struct walk_node {
-    uint64_t pos, base; /* element of the bucket; where its alignment counts from */
-    uint64_t first;     /* of the piece that ends here */
+    uint64_t pos, base; /* element of the bucket; the element from which alignment is counted */
+    uint64_t first;     /* first element of the piece that ends here */
     uint32_t bucket;    /* n_buckets: everything is filled */
     uint32_t piece, parent;
-    uint32_t ways; /* to come here; 2 = several */
+    uint32_t ways; /* ways to reach this end: 1, or 2 = several */
 };
 
 /* Two ends with equal keys are the same state of the search. */
@@ -34,7 +34,7 @@ struct walk_number {
     uint32_t node;
 };
 
-/* Ends, by their numbers among the nodes. */
+/* A set of ends: indices of nodes. */
 struct walk_ends {
     zf_vec(uint32_t);
     struct walk_number *table; /* uthash */
@@ -50,7 +50,7 @@ struct walk {
     const struct walk_in *in;
     zf_vec(struct walk_node) node;
     struct walk_ends free;         /* between units */
-    struct walk_ends inside, next; /* of the unit that is being tried, behind its last piece */
+    struct walk_ends inside, next; /* ends within the current unit, after its last piece tried */
     struct walk_node far;          /* the farthest end */
     uint32_t compared;
     bool many;
@@ -64,7 +64,7 @@ static void zf_auto_walk(struct walk *w)
     walk_ends_fini(&w->next);
 }
 
-/* Behind the last element of a bucket the next one begins. */
+/* Moves an end at the end of a bucket to the beginning of the next one. */
 static void walk_next_bucket(const struct walk_in *in, struct walk_node *e)
 {
     while (e->bucket < in->n_buckets && e->pos == in->len[e->bucket]) {
@@ -89,7 +89,7 @@ static struct walk_node *walk_find(const struct walk *w, const struct walk_ends 
     return found ? &w->node.at[found->node] : NULL;
 }
 
-/* Puts a node, which is not there yet, into a set. */
+/* Adds a node to a set that does not contain an equal one. */
 static bool walk_enter(struct walk *w, struct walk_ends *to, uint32_t node, struct zf_err *err)
 {
     const struct walk_key key = walk_key(&w->node.at[node]);
@@ -122,7 +122,7 @@ static bool walk_add(struct walk *w, struct walk_ends *to, struct walk_node e, s
     return walk_enter(w, to, (uint32_t)(w->node.n - 1), err);
 }
 
-/* The piece behind that end, `first` elements into its bucket. */
+/* Tries the piece `gap` elements after the end `parent`; if it matches, adds the new end. */
 static bool walk_put(struct walk *w, uint32_t piece, uint32_t parent, uint64_t gap, uint64_t base,
                      struct zf_err *err)
 {
@@ -161,11 +161,11 @@ static bool walk_step(struct walk *w, uint32_t piece, uint32_t parent, struct zf
     uint64_t over = (e.pos - e.base) % in->align, gap = over ? in->align - over : 0;
     if (!walk_put(w, piece, parent, gap, e.base, err))
         return false;
-    /* Where buckets are joined, the next one may begin behind any piece. */
+    /* With joined buckets, the next one may begin after any piece. */
     return !in->joined || gap == 0 || walk_put(w, piece, parent, 0, e.pos, err);
 }
 
-/* The unit is over: where it was filled in is an end like others. */
+/* Closes the unit: the ends after its last piece become ends between units. */
 static bool walk_close_unit(struct walk *w, struct zf_err *err)
 {
     for (size_t i = 0; i < w->inside.n; i++) {

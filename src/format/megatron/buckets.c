@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each buffer is one rank's, which the number of its group says.  What all ranks held of a parameter
- * is then put together like any chunks. */
+/* Each buffer was written by one model-parallel rank, known from its group's number.  The slices of a
+ * parameter found in the buffers of all ranks are then joined like other chunks. */
 #include "steps.h"
 
 #include <stdio.h>
@@ -12,16 +12,16 @@
 
 #include "bucket_rows.h"
 
-#define BUCKETS_SAME (1u << 24) /* comparisons for all buffers */
-#define BUCKETS_EXPERTS 4096u   /* of a layer; beyond them only what args say is tried */
+#define BUCKETS_SAME (1u << 24) /* most comparisons for all buffers */
+#define BUCKETS_EXPERTS 4096u   /* with more experts per layer, only the size in args is tried */
 
-/* A parameter slice found at a place of a buffer. */
+/* A parameter slice found in a buffer. */
 struct slice_at {
     const struct bucket_piece *piece;
     const struct flat_buffer *buffer;
     uint32_t bucket;
     uint64_t first;
-    uint32_t next; /* of the same parameter, + 1 */
+    uint32_t next; /* index + 1 of the next slice of the same parameter; 0 = none */
 };
 
 struct buckets {
@@ -29,9 +29,9 @@ struct buckets {
     const struct flat_buffers *in;
     struct bucket_rows rows;
     zf_vec(struct slice_at) slice;
-    uint32_t *first, *last; /* [n of the save's list] into slice, + 1 */
+    uint32_t *first, *last; /* [parameters of the save] index + 1 of a slice; 0 = none */
     struct walk_place *place;
-    uint32_t left; /* comparisons that may still be made */
+    uint32_t left; /* remaining comparisons */
     uint64_t n_mapped, n_served, n_open;
 };
 
@@ -43,7 +43,7 @@ static void zf_auto_buckets(struct buckets *b)
 
 /* ---- which model-parallel rank wrote a buffer ---------------------------------------------- */
 
-/* One try to map a buffer: as the buffer of this rank. */
+/* An attempt to map a buffer as that of one rank. */
 struct buffer_try {
     struct buckets *b;
     const struct flat_buffer *buffer;
@@ -78,14 +78,14 @@ static bool buckets_walk(struct buffer_try *t, uint64_t align, struct zf_err *er
     return true;
 }
 
-/* In both alignments: of 64 elements, and of 1 up to core 0.7. */
+/* Tries both alignments: 64 elements, and 1 (core up to 0.7). */
 static bool buckets_walk_rank(struct buffer_try *t, struct zf_err *err)
 {
     return buckets_walk(t, 64, err) && (t->result.kind != WALK_NONE || buckets_walk(t, 1, err));
 }
 
-/* The rank of n expert-parallel ones that the group's number says: Megatron numbers the groups with
- * tensor parallelism innermost and expert parallelism next. */
+/* Tries an expert-parallel size of n.  The rank follows from the group's number: tensor-parallel ranks
+ * are innermost, expert-parallel ranks next. */
 static bool buckets_walk_experts(struct buffer_try *t, uint64_t n, struct zf_err *err)
 {
     const uint64_t etp = t->b->rows.n_expert_tensor, group = t->buffer->group;
@@ -117,7 +117,7 @@ static bool buckets_walk_class(struct buffer_try *t, struct zf_err *err)
     return buckets_walk_rank(t, err);
 }
 
-/* Classes, and orders of experts, in one order of the model. */
+/* Tries all classes of parameters and orders of experts, with one order of the model. */
 static bool buckets_walk_order(struct buffer_try *t, struct zf_err *err)
 {
     static const struct {
@@ -196,7 +196,7 @@ static bool buckets_explain(struct buffer_try *t, struct zf_err *err)
     return buckets_refuse(t->b, t->buffer, why, err);
 }
 
-/* A buffer of which something is lost is not mapped in a degraded build. */
+/* Degraded: a buffer with lost bytes is not mapped. */
 static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
 {
     char why[300];
@@ -241,7 +241,7 @@ static const struct flat_state *buckets_state(const struct flat_buffer *f, struc
     return NULL;
 }
 
-/* Elements [at.first, at.first + at.n) of the piece in both places, ZF_VALUES_ENDS at most. */
+/* Compares elements [at.first, at.first + at.n), ZF_VALUES_ENDS at most, of the tensors at x and y. */
 static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struct zf_span at,
                                bool *same, struct zf_err *err)
 {
@@ -257,7 +257,7 @@ static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struc
     return true;
 }
 
-/* Is the state of the piece in both places the same, as far as its ends are compared? */
+/* Compares a state of the same piece in two buffers: its first and last elements. */
 static bool buckets_equal(const struct slice_at *x, const struct slice_at *y, struct mg_text name,
                           bool *same, struct zf_err *err)
 {
@@ -278,10 +278,10 @@ static bool buckets_equal(const struct slice_at *x, const struct slice_at *y, st
 
 /* All slices of a parameter that were found. */
 struct gathered {
-    const struct slice_at *piece[64]; /* one of each that covers it */
+    const struct slice_at *piece[64]; /* one slice of each distinct piece */
     uint32_t n;
     uint64_t covered;
-    const char *why; /* it is not whole */
+    const char *why; /* why it cannot be joined, or NULL */
 };
 
 static bool buckets_gather(const struct buckets *b, size_t param, struct gathered *w,
@@ -323,7 +323,7 @@ static bool buckets_gather(const struct buckets *b, size_t param, struct gathere
     return true;
 }
 
-/* One piece that is the whole of the parameter in its own order. */
+/* Is there one piece, which is the full parameter in C order? */
 static bool buckets_is_flat(const struct gathered *w, const struct zf_type *type)
 {
     const struct bucket_piece *p = w->piece[0]->piece;
@@ -355,7 +355,7 @@ static bool buckets_join(const struct buckets *b, const struct gathered *w, stru
     return p->of != NULL;
 }
 
-/* One state, if every piece has it, of one type. */
+/* Serves one state, if every piece has it with the same dtype. */
 static bool buckets_serve_state(struct buckets *b, const struct gathered *w, size_t param,
                                 struct mg_text name, struct zf_err *err)
 {
