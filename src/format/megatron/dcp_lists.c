@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists of a save whose tensors are described by .metadata, however its keys are formed: shared by the backends
- * torch_dist and fsdp_dtensor. */
+/* Lists the tensors and objects in .metadata, whatever the form of its keys: shared by the backends torch_dist and
+ * fsdp_dtensor. */
 #include "steps.h"
 
 #include <zf/dcp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing but the keys says that Megatron wrote such a save, so they are looked for in .metadata.  Small
- * items become JSON: state/common.json, and state/optimizer.json, which holds the optimizer's settings a
- * parameter (param_to_group_meta, about 18 each) or a group.  All are in extra/ as they are. */
+/* Only its keys show that Megatron wrote such a save, so they are searched in .metadata.  Small items
+ * become JSON: state/common.json, and state/optimizer.json, the optimizer's settings per parameter
+ * (param_to_group_meta, about 18 each) or per group.  All items are also in extra/, unchanged. */
 #include "steps.h"
 
 #include <stdio.h>
@@ -10,15 +10,15 @@
 
 #include <zf/assemble/item_json.h>
 
-/* So much of .metadata is searched.  Of a large job the keys of what is saved once are spread over all of
- * it, but the first key of the state dict, args, comes first. */
+/* Bytes of .metadata that are searched.  In a large save the keys of values saved once are spread over
+ * all of it, but args, the first key of the state dict, comes first. */
 #define FSDP_HEAD (4u << 20)
 
-/* Items that become JSON: bytes of each, and of all, at most. */
+/* Most bytes of an item that becomes JSON, and most such items. */
 #define FSDP_ITEM (1u << 20)
 enum { FSDP_COMMON = 512, FSDP_OPTIMIZER = 4096 };
 
-/* ---- recognising one ------------------------------------------------------------------------- */
+/* ---- recognising such a save ----------------------------------------------------------------- */
 
 static bool fsdp_is_iteration(const char *base)
 {
@@ -48,7 +48,7 @@ bool mg_fsdp_is(struct zf_store *st, char why[160])
     return true;
 }
 
-/* ---- what is no tensor ----------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static bool fsdp_begins(const struct mg_object *o, const char *word)
 {
@@ -76,7 +76,7 @@ static bool fsdp_take(struct mg_save *s, const struct mg_object *o, const struct
     return true;
 }
 
-/* One item: settings, and JSON; what has no form in JSON is left out. */
+/* Reads one item into the settings and the JSON; values without a JSON form are left out. */
 static bool fsdp_item(struct mg_save *s, const struct mg_object *o, struct zf_item_json *json,
                       struct zf_err *err)
 {
@@ -91,7 +91,7 @@ static bool fsdp_item(struct mg_save *s, const struct mg_object *o, struct zf_it
                             err);
 }
 
-/* state/<name>.json of the optimizer's items, or of all others. */
+/* Makes state/<name>.json from the optimizer's items, or from all others. */
 static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size_t most,
                        struct zf_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Master i of group g is of param_groups[g].params[i], which is the number in `state`; each group
- * is a subsequence of the model's order, which is that of the keys, and a master rounds to its
- * weight: that proves which parameter it is of, as in legacy saves.
+/* Finds the parameters of masters and states without names.  Master i of group g is that of the id
+ * param_groups[g].params[i], which is also the id in `state`.  Each group is a subsequence of the model's
+ * order (that of the keys), and a master rounds to its weight: that proves its parameter, as in legacy saves.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), torch/optim/optimizer.py (state_dict), as torch_dcp of core 0.19
  * saves them. */
@@ -15,28 +15,28 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-#define IDS_ASKED (1ull << 21) /* comparisons: some seconds */
+#define IDS_ASKED (1ull << 21) /* most comparisons: some seconds */
 
-/* A master: number i of a group of one optimizer. */
+/* A master: item i of a group of one optimizer. */
 struct ids_master {
     uint32_t chain;
     uint64_t group, i;
-    uint32_t tensor; /* of the list */
+    uint32_t tensor; /* index in the list of tensors */
 };
 
-/* The parameter that an entry of a state belongs to. */
+/* The parameter of an id. */
 struct ids_owner {
-    UT_hash_handle hh; /* of optimizer and id */
-    uint32_t weight;   /* + 1 */
+    UT_hash_handle hh; /* key: hash of optimizer and id */
+    uint32_t weight;   /* index + 1 */
 };
 
 struct ids {
     struct mg_save *s;
-    zf_vec(struct ids_master) master;     /* by optimizer, group and number */
-    zf_vec(uint32_t) weight;              /* tensors that may have one, in the order of the model */
+    zf_vec(struct ids_master) master;     /* sorted by optimizer, group and item */
+    zf_vec(uint32_t) weight;              /* tensors that may have a master, in the model's order */
     zf_vec(struct zf_assign_group) group; /* first: in master */
     struct ids_owner *owner;              /* uthash */
-    const char *why;                      /* nothing is proved, or NULL */
+    const char *why;                      /* why nothing is proved, or NULL */
 };
 
 static void zf_auto_ids(struct ids *x)
@@ -57,16 +57,16 @@ static bool ids_is_master(const struct mg_tensor *t)
     return t->name.what == MG_STATE && mg_text_is(t->name.state, MG_FSDP_MASTERS);
 }
 
-/* Can it be the rounded form of a master? */
+/* Can the tensor be a weight that a master rounds to? */
 static bool ids_is_weight(const struct mg_tensor *t)
 {
     return t->name.what == MG_WEIGHT && zf_dtype_info(t->type.dtype)->kind == 'f' &&
            zf_dtype_info(t->type.dtype)->bytes < 4;
 }
 
-/* ---- what there is ------------------------------------------------------------------------ */
+/* ---- masters and weights ------------------------------------------------------------------ */
 
-/* "3.12" */
+/* Parses "<group>.<i>", such as "3.12". */
 static bool ids_numbers(struct mg_text name, uint64_t *group, uint64_t *i)
 {
     return mg_text_take_number(&name, group) && mg_text_take(&name, ".") && mg_text_number(name, i);
@@ -153,7 +153,7 @@ static bool ids_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate
     return true;
 }
 
-/* Why nothing is proved, in the arena. */
+/* Sets x->why, in the arena. */
 static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err *err)
 {
     const struct mg_tensor *m =
@@ -170,7 +170,7 @@ static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err 
     return x->why != NULL;
 }
 
-/* Lost bytes of a degraded save prove nothing; nor does a comparison that takes too long. */
+/* Turns a failure into the reason x->why: lost bytes (degraded), or more comparisons than the limit. */
 static bool ids_forgive(struct ids *x, struct zf_err *err)
 {
     char text[300];
@@ -201,7 +201,7 @@ static bool ids_prove(struct ids *x, struct zf_err *err)
     return proven || ids_explain(x, &a, err);
 }
 
-/* ---- parameters of numbers ------------------------------------------------------------------ */
+/* ---- parameters of ids ---------------------------------------------------------------------- */
 
 static bool ids_hash(uint32_t chain, uint64_t id, uint64_t *out)
 {
@@ -211,7 +211,7 @@ static bool ids_hash(uint32_t chain, uint64_t id, uint64_t *out)
     return optimizer < 1u << 20 && id < 1ull << 40;
 }
 
-/* The numbers of a group's parameters. */
+/* Enters the ids of a group's parameters. */
 static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, struct zf_err *err)
 {
     const struct ids_master *m = &x->master.at[x->group.at[g].first];
@@ -237,7 +237,7 @@ static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, st
     return true;
 }
 
-/* "optimizer.optimizer.param_groups.0.params": beside the masters, or in the optimizer that they wrap. */
+/* "optimizer.optimizer.param_groups.0.params": next to the masters, or in the inner optimizer. */
 static struct mg_object *ids_find_list(struct ids *x, const struct mg_tensor *m, uint64_t group,
                                        struct zf_err *err)
 {
@@ -273,7 +273,7 @@ static bool ids_number(struct ids *x, struct zf_err *err)
 
 /* ---- giving names --------------------------------------------------------------------------- */
 
-/* The weight that has this number in its optimizer, or NULL. */
+/* The weight whose id in its optimizer is that of state t, or NULL. */
 static const struct mg_tensor *ids_owner(const struct ids *x, const struct mg_tensor *t)
 {
     const struct ids_owner *owner = NULL;
@@ -285,7 +285,7 @@ static const struct mg_tensor *ids_owner(const struct ids *x, const struct mg_te
     return owner ? ids_tensor(x, x->weight.at[owner->weight - 1]) : NULL;
 }
 
-/* One value for all of the parameter, or one for each element. */
+/* Is t one value for the whole parameter w, or one for each element? */
 static bool ids_suits(const struct mg_tensor *t, const struct mg_tensor *w)
 {
     return t->type.ndim == 0 ||

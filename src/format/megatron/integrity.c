@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* integrity.json: {"algorithm": "sha256", "files": {name: 64 digits}} over every file of the folder, its subfolders not.
- * Off by default.  What is read whole anyway is compared; shards are not read for that, and a note says so.
- * The file itself is in state/, by which an export finds the sums of what it reads.
+/* integrity.json: {"algorithm": "sha256", "files": {name: 64 digits}} for every file of the folder, without subfolders.
+ * Megatron writes it only on request.  Files that are read whole anyway are verified; shards are not, and a note says
+ * so.  The file is shown in state/, where an export finds the checksums of the files it reads.
  * Source: files of core 0.18.2 and 0.19.2. */
 #include "steps.h"
 
@@ -23,7 +23,7 @@ static bool integrity_compare(struct zf_store *st, const char *name, const char 
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
 
     if (!src)
-        return zf_forgive(b, err); /* missing or unreadable: integrity.json has it */
+        return zf_forgive(b, err); /* listed in integrity.json, but missing or unreadable */
     if (!zf_source_sha256(src, is, err))
         return false;
     if (strcasecmp(is, want) == 0)
@@ -35,7 +35,7 @@ static bool integrity_compare(struct zf_store *st, const char *name, const char 
     return zf_err_in(err, "%s", name) || zf_forgive(b, err);
 }
 
-/* Says how much of the sums nobody has looked at. */
+/* Notes how many of the files were not verified. */
 static bool integrity_note(struct zf_build *b, const json_t *files, size_t n_compared,
                            struct zf_err *err)
 {

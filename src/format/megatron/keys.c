@@ -53,7 +53,7 @@ bool mg_text_take_chain(struct mg_text *t, const char *word, uint32_t *chain)
     return true;
 }
 
-/* Takes what is in front of the first `stop`, and that too. */
+/* Takes the text before the first `stop` into *out, and drops `stop`. */
 static bool key_take_until(struct mg_text *t, const char *stop, struct mg_text *out)
 {
     const char *at = t->n ? memmem(t->p, t->n, stop, strlen(stop)) : NULL;
@@ -94,7 +94,7 @@ bool mg_key_is_master(struct mg_text state)
     return mg_text_is(state, "param") || mg_text_is(state, "fp32_param");
 }
 
-/* The name of the parameter without the words that wrap it, every "module.", which are never all of it. */
+/* The parameter's name without the "module." components of wrappers; never empty. */
 static struct mg_text key_bare(struct mg_text t)
 {
     struct mg_text last = t;
@@ -104,7 +104,7 @@ static struct mg_text key_bare(struct mg_text t)
     return last;
 }
 
-/* The place behind the last `word` of the name that is a whole component, or 0. */
+/* The index after the last `word` that begins a component of the name, or 0. */
 static size_t key_behind(struct mg_text name, const char *word)
 {
     size_t n = strlen(word), found = 0;
@@ -146,7 +146,7 @@ static bool key_take_bucket(struct mg_key *k, struct mg_text t)
     return true;
 }
 
-/* Behind "optimizer.". */
+/* Parses the rest of a key after "optimizer.". */
 static void key_take_optimizer(struct mg_key *k, struct mg_text t)
 {
     struct mg_text rest = t;
@@ -175,7 +175,7 @@ static bool key_is_index(struct mg_text t)
     return t.n > 0;
 }
 
-/* From the right: keys may have slashes of their own. */
+/* Parses from the right, since keys may contain slashes. */
 static bool key_take_object(struct mg_key *k, const char *key, size_t n)
 {
     const char *slash = n ? memrchr(key, '/', n) : NULL;
@@ -216,7 +216,7 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
 
 /* ---- flattened by torch.distributed.checkpoint ---- */
 
-/* Behind "state.": the state's name is the last word, for none has a dot. */
+/* Parses the rest of a key after "state.": the state's name is the last component, since none has a dot. */
 static bool key_take_flat_state(struct mg_key *k, struct mg_text t)
 {
     const char *dot = t.n ? memrchr(t.p, '.', t.n) : NULL;
@@ -234,7 +234,7 @@ void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
 
     *out = (struct mg_key){.what = MG_OTHER, .chain = MG_NO_CHAIN, .name = t};
     if (mg_text_take(&t, "model.")) {
-        if (t.n) { /* layers are always numbered: there is no axis to be found */
+        if (t.n) { /* layers are always numbered: no axis to find */
             out->what = MG_WEIGHT;
             out->name = key_bare(t);
         }
@@ -264,7 +264,7 @@ size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, 
     char first[24] = "", second[24] = "";
     size_t at = 0;
 
-    /* "layers.mlp.experts.experts.": the expert's place is behind the layer's. */
+    /* "layers.mlp.experts.experts.": the expert's number comes after the layer's */
     if (a)
         (void)snprintf(first, sizeof first, "%" PRIu64 ".", layer);
     if (b)

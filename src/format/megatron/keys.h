@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of Megatron's keys.  Pure: texts in, texts out.
+/* Parses Megatron's keys.  Pure string functions.
  *
  *   [model.][module.…]<parameter>                                a weight
  *   [chained_N.]optimizer.state.<state>.[module.…]<parameter>    a value of an optimizer's state
@@ -35,10 +35,10 @@ struct mg_text {
 
 enum mg_what {
     MG_WEIGHT,
-    MG_STATE,  /* of an optimizer, for one parameter */
-    MG_BUCKET, /* of an optimizer, for many */
+    MG_STATE,  /* optimizer state of one parameter */
+    MG_BUCKET, /* flat buffer: optimizer state of many parameters */
     MG_OBJECT,
-    MG_OTHER, /* of an optimizer, of a form not known; or random numbers' state */
+    MG_OTHER, /* an optimizer's key of unknown form; or a random state */
 };
 
 #define MG_NO_CHAIN UINT32_MAX
@@ -47,11 +47,11 @@ struct mg_key {
     enum mg_what what;
     uint32_t chain;           /* N of "chained_N.", or MG_NO_CHAIN */
     struct mg_text state;     /* STATE, BUCKET: "exp_avg"; BUCKET of several values: "" */
-    struct mg_text container; /* STATE: the optimizer that has it, "chained_1.optimizer" */
-    /* WEIGHT, STATE: the parameter, without model. and module.; OBJECT: what the whole grid is called */
+    struct mg_text container; /* STATE: its optimizer, "chained_1.optimizer" */
+    /* WEIGHT, STATE: the parameter, without model. and module.; OBJECT: the name of the whole grid */
     struct mg_text name;
-    /* WEIGHT, STATE: where in `name` the number of the layer, or of the expert, would be if the tensor
-     * were not stacked: behind "layers." and "experts.experts.".  0 = the name has no such place. */
+    /* WEIGHT, STATE: index in `name` at which the number of the layer, or of the expert, is missing
+     * because the tensor is stacked: after "layers." and "experts.experts.".  0 = none is missing. */
     size_t layer_at, expert_at;
     struct {
         uint64_t group, gbuf, bucket;
@@ -59,37 +59,37 @@ struct mg_key {
     } flat;                   /* BUCKET */
 };
 
-/* Always succeeds: what is not understood is a weight, or, of an optimizer, MG_OTHER. */
+/* Always succeeds: a key of unknown form is a weight, or, if an optimizer's, MG_OTHER. */
 void mg_key_parse(const char *key, size_t n, struct mg_key *out);
 
 #define MG_FSDP_MASTERS "fp32_from_fp16_params"
 
-/* The same of a flattened key; what is not understood is MG_OTHER.  A master without a name is MG_STATE of the
- * state MG_FSDP_MASTERS, its name "<group>.<i>". */
+/* The same for a flattened key; a key of unknown form is MG_OTHER.  A master without a name is MG_STATE with the
+ * state MG_FSDP_MASTERS and the name "<group>.<i>". */
 void mg_fsdp_key(const char *key, size_t n, struct mg_key *out);
 
-/* Sets the places of layer_at and expert_at in `name`. */
+/* Sets layer_at and expert_at from `name`. */
 void mg_key_find_axes(struct mg_key *k);
 
-/* Is the state a copy in full precision of the parameter itself? */
+/* Is the state the parameter's fp32 master? */
 bool mg_key_is_master(struct mg_text state);
-/* Is the name that of a module's buffer or state, which no optimizer has? */
+/* Is the name that of a module's buffer or extra state, which is in no optimizer? */
 bool mg_key_is_buffer(struct mg_text name);
 bool mg_text_is(struct mg_text t, const char *text);
 bool mg_text_same(struct mg_text a, struct mg_text b);
 bool mg_text_ends(struct mg_text t, const char *end);
-/* Takes `word` from the front of *t; false: it does not begin so. */
+/* Takes `word` from the front of *t; false: it does not begin with it. */
 bool mg_text_take(struct mg_text *t, const char *word);
 /* Takes a decimal number of at most 18 digits from the front of *t; false: there is none. */
 bool mg_text_take_number(struct mg_text *t, uint64_t *out);
-/* The number that is all of the text; false: it is none. */
+/* Parses the whole text as a number; false: it is none. */
 bool mg_text_number(struct mg_text t, uint64_t *out);
-/* Takes "<word>N." from the front of *t, N below MG_NO_CHAIN; false: it does not begin so. */
+/* Takes "<word>N." from the front of *t, N below MG_NO_CHAIN; false: it does not begin like that. */
 bool mg_text_take_chain(struct mg_text *t, const char *word, uint32_t *chain);
 
 #define MG_NONE UINT64_MAX /* no layer, no expert */
-/* k->name with the numbers of layer and expert inserted, as the numbered form of the same model has
- * them.  Writes up to `size` bytes, terminated; the number of bytes it would take, without the end. */
+/* k->name with the numbers of layer and expert inserted, as in a save without stacked tensors.  Writes at
+ * most `size` bytes, terminated.  Returns the full length, without the terminator. */
 size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, char *out,
                        size_t size);
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Core 0.15 … 0.19.2 save shifted masters and moments with fully_reshardable where a buffer has
- * several buckets of which one is padded: the writer packs them without the padding, and cuts at
- * padded offsets (megatron/core/optimizer/distrib_optimizer.py; mended upstream by pull 5077).
- * The weights are right, so each master is held against its weight before any is believed. */
+/* Core 0.15 … 0.19.2 save shifted masters and moments with fully_reshardable if a buffer has several
+ * buckets and one is padded: the writer packs them without the padding, but cuts at padded
+ * offsets (megatron/core/optimizer/distrib_optimizer.py; fixed upstream by pull 5077).
+ * The weights are correct, so every master is compared with its weight before any is used. */
 #include "steps.h"
 
 #include <zf/assemble/values.h>
 #include <zf/base/ahead.h>
 #include <zf/base/num.h>
 
-/* Can the weight be a rounded form of the master?  Of one type it is a copy: a model in fp32 has masters too
- * (get_parameter_state of distrib_optimizer.py), and they are shifted as others. */
+/* Can the master round to the weight?  With equal dtypes the weight is a copy: a model in fp32 has masters, too
+ * (get_parameter_state of distrib_optimizer.py), which may be shifted like others. */
 static bool masters_comparable(const struct mg_param *m, const struct mg_param *w)
 {
     return zf_values_can_round(m->type.dtype, w->type.dtype) &&
            zf_dtype_info(m->type.dtype)->bytes >= zf_dtype_info(w->type.dtype)->bytes;
 }
 
-/* A master that is held against its weight. */
+/* A master and the weight that it is compared with. */
 struct masters_pair {
     struct mg_param *master;
     const struct mg_param *weight;
@@ -38,10 +38,10 @@ static void zf_auto_masters(struct masters *c)
 /* Result of comparing a pair. */
 struct masters_seen {
     struct zf_mismatch miss;
-    bool unread; /* nothing of either can be read */
+    bool unread; /* no element could be compared */
 };
 
-/* n elements from a place on.  Errors: they cannot be read. */
+/* Compares n elements from element `at` on.  Errors: they cannot be read. */
 static bool masters_round(const struct masters_pair *p, uint64_t at, uint64_t n,
                           struct zf_mismatch *miss, struct zf_err *err)
 {
@@ -53,9 +53,9 @@ static bool masters_round(const struct masters_pair *p, uint64_t at, uint64_t n,
                               err);
 }
 
-#define MASTERS_NEAR 16 /* elements at either end, one at a time */
+#define MASTERS_NEAR 16 /* elements at either end, compared one at a time */
 
-/* Some of both cannot be read: does what can be agree?  False: nothing can. */
+/* Compares the readable ones of the first and last elements, if others cannot be read.  False: none can. */
 static bool masters_round_rest(const struct masters_pair *p, uint64_t n, struct zf_mismatch *miss)
 {
     struct zf_err ignored;
@@ -90,14 +90,14 @@ static void *masters_make(void *ctx, uint64_t i, struct zf_err *err)
     return zf_give(seen);
 }
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- sample ------------------------------------------------------------------------------------ */
 
-/* Pairs that are compared, about, of a save behind an address that is too large to be compared wholly
- * (zf_sample_of): a pair is up to eight requests. */
+/* Approximate number of pairs compared in a save that is too large to compare all (zf_sample_of): a pair
+ * takes up to eight requests if the save is remote. */
 #define MASTERS_MOST 512u
 
-/* Takes out those that are not compared: in each layer all but every nth, another one in each stack, so
- * that none of the layers is passed over; the first and last of a stack are compared. */
+/* Removes the pairs that are not compared.  Kept are the first and last pair of a stack, and every nth
+ * layer, beginning with a different layer in each stack, so that no layer is skipped in all stacks. */
 static void masters_sample(struct masters *c)
 {
     uint64_t elements = 0, n = 0, stack = 0, layer = 0;
@@ -124,7 +124,7 @@ static void masters_sample(struct masters *c)
     c->n = n;
 }
 
-/* ---- what comes of it -------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------- */
 
 static int masters_width(const struct mg_param *m)
 {
@@ -142,7 +142,7 @@ static bool masters_leave(struct mg_save *s, struct mg_param *m, uint64_t *n, st
                                      masters_width(m), m->name.p);
 }
 
-/* Compares all pairs, up to one that differs: it is noted, and no master is believed. */
+/* Compares the pairs until one differs: that is noted, and then no master is used as a weight. */
 static bool masters_compare(struct masters *c, struct zf_err *err)
 {
     struct mg_save *s = c->s;
@@ -175,7 +175,7 @@ static bool masters_compare(struct masters *c, struct zf_err *err)
     return made != NULL;
 }
 
-/* Can the pair not be one, whatever its bytes are?  Then a note says so, and no master is believed. */
+/* Notes a pair that cannot belong together, whatever its bytes are; then no master is used as a weight. */
 static bool masters_refuse(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
                            struct zf_err *err)
 {
@@ -199,7 +199,7 @@ static bool masters_refuse(struct mg_save *s, const struct mg_param *m, const st
     return true;
 }
 
-/* Are there two of this name?  Nothing says which of them is the weight's. */
+/* Are there two masters of this name?  It is unknown which of them belongs to the weight. */
 static bool masters_twice(struct mg_save *s, const struct mg_param *m, struct zf_err *err)
 {
     s->masters_doubted = true;
@@ -210,8 +210,7 @@ static bool masters_twice(struct mg_save *s, const struct mg_param *m, struct zf
         masters_width(m), m->name.p);
 }
 
-/* A master without a weight is shown in optim/param.  In a degraded build its weight may be
- * lost. */
+/* Handles a master without a weight: it is shown in optim/param.  Degraded, its weight may be lost. */
 static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
 {
     m->unverified = s->foreign_weights || !zf_build_degraded(s->b);
@@ -223,7 +222,7 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
                          masters_width(m), m->name.p);
 }
 
-/* Lists the master with its weight, unless it cannot be its weight's: then a note says so. */
+/* Lists the master with its weight, or notes that the two cannot belong together. */
 static bool masters_add(struct masters *c, struct mg_param *m, uint64_t *without,
                         struct zf_err *err)
 {
@@ -244,7 +243,7 @@ static bool masters_add(struct masters *c, struct mg_param *m, uint64_t *without
     return p || s->masters_doubted;
 }
 
-/* Lists the masters that are held against their weights, up to one that cannot be its weight's. */
+/* Lists the pairs to compare, until one cannot belong together. */
 static bool masters_list(struct masters *c, struct zf_err *err)
 {
     struct mg_save *s = c->s;

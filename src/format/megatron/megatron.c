@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Megatron's checkpoints: one folder an iteration.  The distributed ones have metadata.json, which is written
- * last and names the backend; a legacy one has a folder a rank (legacy/).  The backend fills the lists of
- * save.h; what follows is the same for all.  docs/formats/megatron.md has the layout. */
+/* Megatron's checkpoints: one folder per iteration.  Distributed ones have a metadata.json, which is written
+ * last and names the backend; legacy ones have a folder per rank (legacy/).  The backend fills the lists of
+ * save.h; all later steps are common to all backends.  docs/formats/megatron.md describes the layout. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ enum megatron_backend {
     MEGATRON_NO_BACKEND, /* there is no manifest */
     MEGATRON_TORCH_DIST,
     MEGATRON_ZARR,
-    MEGATRON_OTHER_BACKEND, /* one that is not read */
+    MEGATRON_OTHER_BACKEND, /* one that is not supported */
 };
 
 /* Reads `path`, a metadata.json; name: of the backend, for messages.  Source: megatron/core/dist_checkpointing/
@@ -55,12 +55,12 @@ static bool megatron_manifest(struct zf_store *st, const char *path, const struc
     return true;
 }
 
-/* The key of a shard of an object, which no other writer has: "rng_state/shard_0.0_1.1".  Source: ShardedObject.unique_key
+/* Part of the key of an object's shard, which only Megatron writes: "rng_state/shard_0.0_1.1".  Source: ShardedObject.unique_key
  * of megatron/core/dist_checkpointing/mapping.py (0.4 … 0.19). */
 static const char megatron_shard[] = "/shard_";
 enum { MEGATRON_HEAD = 1 << 20 };
 
-/* Is this a distributed save without its metadata.json, by the beginning of .metadata? */
+/* Does the beginning of .metadata show a distributed save that lacks its metadata.json? */
 static bool megatron_is_left(struct zf_store *st)
 {
     size_t n = MEGATRON_HEAD;
@@ -75,7 +75,7 @@ static bool megatron_is_left(struct zf_store *st)
     return found;
 }
 
-/* A save that has begun: what is common to all ranks is written first. */
+/* Is this an unfinished save?  The common state is written first. */
 static bool megatron_is_begun(struct zf_store *st)
 {
     return zf_store_has(st, MG_COMMON_FILE, ZF_ENTRY_FILE);
@@ -149,7 +149,7 @@ static bool megatron_check_part(struct mg_save *s, uint32_t i, struct zf_err *er
     return mg_torch_dist_try(s, i, err);
 }
 
-/* The same of a save in directories of its own.  In a degraded build a damaged one costs itself, but for the weights'. */
+/* The same for a save in several directories.  Degraded, a damaged one is left out, unless it has the weights. */
 static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
 {
     uint32_t n = 0;
@@ -172,7 +172,7 @@ static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
     return n == 0 || mg_torch_dist(s, err);
 }
 
-/* The backend's tensors, as stored. */
+/* Lists the backend's tensors, as stored. */
 static bool megatron_read(struct mg_save *s, struct zf_err *err)
 {
     enum megatron_backend backend;
@@ -208,8 +208,8 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
                    MANIFEST " has sharded_backend \"%s\", which is not read", name);
 }
 
-/* NeMo and Megatron-Bridge save no args.  Where neither says the sizes, they show in the chunk grids, so
- * that a file that cannot be read is only a note. */
+/* NeMo and Megatron-Bridge save no args, but files with the parallel sizes.  If those cannot be read, that is
+ * only noted, since the chunk grids show the sizes, too. */
 static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct zf_err *err)
 {
     struct megatron_settings said;
@@ -231,7 +231,7 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     return true;
 }
 
-/* Files of torch.save that trainers put beside the tensors.  Source: Megatron-Bridge
+/* Files of torch.save that trainers write next to the tensors.  Source: Megatron-Bridge
  * training/utils/checkpoint_utils.py, TRAIN_STATE_FILE (0.1 … 0.6); megatron/training/checkpointing.py,
  * save_dataloader_state (core 0.9 … 0.19), which are called as other trainers' companions.  common.pt is the
  * save's own. */

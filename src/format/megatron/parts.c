@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A factory cuts a parameter along its first dimension before it is saved, so that each part is cut
- * among ranks by itself: the two halves of a gated linear unit, what the projection and the convolution
- * of Mamba and of gated delta nets give at once.  The parts follow each other in the live tensor, in the
- * order below.  A number that each part has, its steps, is one of the whole where it is the same.
+/* A sharded-state factory splits some parameters along dimension 0 before they are saved, so that each part
+ * is sharded separately: the halves of a gated linear unit, and the fused outputs of the projection and the
+ * convolution of Mamba and gated delta nets.  In the model the parts are concatenated in the order below.
+ * A number that each part has (its step) becomes one number of the parameter if it is equal in all parts.
  * Source: megatron/core/transformer/mlp.py apply_swiglu_sharded_factory (singleton_local_shards, 0.15 …
  * 0.19), megatron/core/ssm/mamba_mixer.py and gated_delta_net.py sharded_state_dict (0.9 … 0.19). */
 #include "steps.h"
@@ -16,7 +16,7 @@
 enum { PARTS_MAX = 6 };
 
 static const struct parts_kind {
-    const char *whole; /* the end of the whole name, of full components */
+    const char *whole; /* last components of the joined parameter's name */
     const char *end[PARTS_MAX];
     uint32_t n;
 } parts_kinds[] = {
@@ -44,11 +44,11 @@ static bool parts_is_whole(struct mg_text t, const char *whole)
 struct parts {
     const struct parts_kind *kind;
     struct mg_text whole;   /* its name */
-    size_t part[PARTS_MAX]; /* numbers in the list */
-    uint64_t rows;          /* of all */
+    size_t part[PARTS_MAX]; /* indices in the list */
+    uint64_t rows;          /* rows of all parts together */
 };
 
-/* The one parameter of the state that is called `whole` and `end`; NULL: there is none, or more than one. */
+/* The parameter of the same state named `whole` + `end`; NULL: there is none, or more than one. */
 static struct mg_param *parts_one(struct mg_save *s, const struct mg_param *like,
                                   struct mg_text whole, const char *end, struct zf_out *name)
 {
@@ -62,7 +62,7 @@ static struct mg_param *parts_one(struct mg_save *s, const struct mg_param *like
     return found == 1 ? p : NULL;
 }
 
-/* Is parameter `first` the first part of one of that kind? */
+/* Is `first` the first part of a parameter of that kind? */
 static bool parts_begin(const struct mg_param *first, const struct parts_kind *kind,
                         struct mg_text *whole)
 {
@@ -73,7 +73,7 @@ static bool parts_begin(const struct mg_param *first, const struct parts_kind *k
     return parts_is_whole(*whole, kind->whole);
 }
 
-/* Are all parts of it there, of one type and equal but in the first dimension, and is it not in the list itself? */
+/* Are all parts present, with equal dtypes and shapes except for dimension 0, and is the joined one not listed? */
 static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, struct parts *m)
 {
     const struct mg_param *f = &s->param.at[first];
@@ -94,7 +94,7 @@ static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, str
     return true;
 }
 
-/* A number, as of steps, that belongs to all parts: is it the same everywhere? */
+/* Is a number, such as the step, equal in all parts? */
 static bool parts_one_number(struct mg_save *s, const struct parts *m, bool *same,
                              struct zf_err *err)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root has the fp32 masters where there are any, and stored/ the weights that they shadow, unless a
- * master was found to be wrong: then the root has the weights, and optim/param/ the masters.  What
- * else an optimizer keeps of a parameter is in optim/ under the parameter's name, and where two have the
- * same of one parameter, under their own keys in front of it.  Where a place is taken nevertheless, by a
- * key that wraps the same name, the tensor is in extra/ under its key. */
+/* The root has the fp32 masters, if any, and stored/ the weights that they replace; if a master was found
+ * to be wrong, the root has the weights, and optim/param/ the masters.  Other optimizer states are in
+ * optim/ under the parameter's name; if two optimizers have the same state of a parameter, prefixed by
+ * their keys.  If a path is still taken, by a key with other wrappers, the tensor is in extra/ under its key. */
 #include "steps.h"
 
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #include <zf/base/name.h>
 #include <zf/base/num.h>
 
-/* The name of a value in optim/: two optimizers that have it keep their keys in front. */
+/* The name of a state in optim/, prefixed by its optimizer's key if two optimizers have that state. */
 static bool place_name(struct mg_save *s, const struct mg_param *m, struct zf_spot *spot,
                        struct zf_err *err)
 {
@@ -33,7 +32,7 @@ static bool place_name(struct mg_save *s, const struct mg_param *m, struct zf_sp
     return name != NULL;
 }
 
-/* The set of a parameter; text: where it is made. */
+/* The directory of a parameter's state; text: buffer for it. */
 static const char *place_set(struct mg_save *s, const struct mg_param *m,
                              char text[8 + ZF_NAME_MAX])
 {
@@ -52,7 +51,7 @@ static const char *place_set(struct mg_save *s, const struct mg_param *m,
     return text;
 }
 
-/* Is it all of the draft that it is in? */
+/* Is the parameter the whole draft? */
 static bool place_is_all(const struct mg_param *m)
 {
     return m->first == 0 && zf_type_equal(m->type, zf_draft_type(m->of));
@@ -70,10 +69,10 @@ static bool place_param(struct mg_save *s, const struct mg_param *m, struct zf_e
         return false;
     if (zf_build_find(b, spot)) {
         if (!m->from)
-            return true; /* found in a buffer: what is stored under the name comes first */
+            return true; /* found in a flat buffer: a tensor stored under the name has precedence */
         spot = (struct zf_spot){"extra", m->from->key, m->from->key_len};
         if (m->from->sliced || zf_build_find(b, spot))
-            return true; /* it is whole in stacked/ */
+            return true; /* shown in stacked/ */
     }
     if (place_is_all(m)) {
         d = zf_build_show(b, spot, m->of, err);
@@ -85,10 +84,10 @@ static bool place_param(struct mg_save *s, const struct mg_param *m, struct zf_e
            (!m->is_part || zf_draft_mark_piece(d, err));
 }
 
-/* Tensors that are shown as they are stored. */
+/* Shows tensors as they are stored. */
 static bool place_stored(struct mg_save *s, const struct mg_tensor *t, struct zf_err *err)
 {
-    /* A tensor may be called as objects are. */
+    /* A tensor's key may have the form of an object's. */
     bool other = t->name.what == MG_OTHER || t->name.what == MG_OBJECT;
     const char *set = t->sliced                   ? "stacked"
                       : t->name.what == MG_BUCKET ? "bucket"
@@ -109,7 +108,7 @@ static const char *place_object_path(const struct mg_object *o, char *room)
     return room;
 }
 
-/* Each directory of a save has a common state of its own. */
+/* The path of the common state; each directory of a save has its own. */
 static const char *place_common_path(const struct mg_save *s, const struct mg_object *o, char *room)
 {
     char key[2 * MG_DIR_MAX];
@@ -130,8 +129,8 @@ static bool place_object(struct mg_save *s, const struct mg_object *o, struct zf
     return zf_build_blob(s->b, path, o->src, 0, o->src->size, err);
 }
 
-/* state/objects.json: what the objects say.  The common state has a file of its own, and a module's extra
- * state is never opened. */
+/* Makes state/objects.json from the values of objects, without the common state, which has its own file, and
+ * extra states of modules, which are never opened. */
 static bool place_values(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(item_json) struct zf_item_json json = {0};

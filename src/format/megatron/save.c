@@ -105,7 +105,7 @@ bool mg_save_index(struct mg_save *s, struct zf_err *err)
     return true;
 }
 
-/* Number i of those that begin at `at` of the index. */
+/* Entry at + i of the index. */
 static struct mg_param *save_indexed(const struct mg_save *s, size_t at, size_t i)
 {
     return &s->param.at[s->named.at[2 * (at + i) + 1]];
@@ -188,7 +188,7 @@ bool mg_iteration_check(struct zf_store *st, uint64_t iteration, struct zf_build
 
 /* ---- the common state ---- */
 
-/* Its dict, which newer savers put into a list of one, as every object.  Source:
+/* The dict of the common state; newer savers wrap it, like every object, in a list of one.  Source:
  * megatron/core/dist_checkpointing/strategies/common.py, serialization.py (0.4 … 0.19). */
 static const struct zf_pv *save_common_dict(const struct zf_pv *root)
 {
@@ -198,7 +198,7 @@ static const struct zf_pv *save_common_dict(const struct zf_pv *root)
     return zf_pv_is_map(first) ? first : NULL;
 }
 
-/* The iteration, which the directory and all common states must have alike. */
+/* Takes the iteration, which must be equal in the directory name and all common states. */
 static bool save_take_iteration(struct mg_save *s, uint64_t step, struct zf_err *err)
 {
     if (s->iterated && s->iteration != step) {
@@ -212,7 +212,7 @@ static bool save_take_iteration(struct mg_save *s, uint64_t step, struct zf_err 
     return mg_iteration_check(s->st, step, s->b, err);
 }
 
-/* How the optimizer is cut, which all parts of a save have alike.  Source: verl 0.9, megatron_checkpoint_manager.py,
+/* Takes the optimizer's sharding type, which must be equal in all parts of a save.  Source: verl 0.9, megatron_checkpoint_manager.py,
  * _build_sharded_state_dict_metadata; megatron/core/dist_checkpointing/core.py, content_metadata (0.14 …). */
 static bool save_take_sharding(struct mg_save *s, const struct zf_pv *common, struct zf_err *err)
 {
@@ -255,7 +255,7 @@ bool mg_save_common(struct mg_save *s, uint32_t part, struct zf_source *src, con
     const struct zf_place_file file = {.torch = t, .path = path};
 
     if (!t) {
-        /* The save names this file; that it is no such file is damage. */
+        /* The save requires this file, so one of another format is damaged. */
         err->code = err->code == ZF_E_UNKNOWN ? ZF_E_FORMAT : err->code;
         return zf_err_in(err, "%s", path);
     }
@@ -268,7 +268,7 @@ bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err)
 {
     char path[MG_PATH], is[ZF_ABSENT_MAX];
 
-    /* No Megatron writes or loads a save without.  Source: megatron/core/dist_checkpointing/serialization.py, load;
+    /* No release writes or loads a save without it.  Source: megatron/core/dist_checkpointing/serialization.py, load;
      * strategies/common.py, load_common (0.4 … 0.18). */
     if (!zf_store_has(s->st, mg_save_path(s, part, MG_COMMON_FILE, path), ZF_ENTRY_FILE)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
