@@ -87,7 +87,7 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
             continue;
         }
         if (zf_pv_kind(v) != ZF_PV_INT && zf_pv_kind(v) != ZF_PV_BIGINT)
-            continue; /* None, a text of a script's own: nothing is said */
+            continue; /* None, or a string of a script: not recorded */
         if (!zf_pv_u64(v, &n)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "args.%s is negative or far too large, expected a size", row->name);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of the model and of the job that trained it, as a checkpoint records them. */
+/* Sizes of the model and parallel sizes of the training job, as recorded in a checkpoint. */
 #ifndef FORMAT_MEGATRON_SETTINGS_H
 #define FORMAT_MEGATRON_SETTINGS_H
 
 #include <zf/codec/pickle.h>
 #include <zf/source/store.h>
 
-/* X(name, most): numbers under their names in Megatron's args; more than `most` is no such size. */
+/* X(name, most): numbers, by their names in Megatron's args; a value above `most` is refused. */
 #define MEGATRON_SIZES(X)                                                                          \
     X(num_layers, 1u << 20)                                                                        \
     X(mtp_num_layers, 1u << 20)                                                                    \
@@ -46,7 +46,7 @@
 enum { MEGATRON_UNSAID, MEGATRON_NO, MEGATRON_YES };
 
 struct megatron_settings {
-    /* 0 = not said (None counts as that) */
+    /* 0 = not recorded (also for None) */
 #define X(name, most) uint64_t name;
     MEGATRON_SIZES(X)
 #undef X
@@ -55,16 +55,16 @@ struct megatron_settings {
 #undef X
 };
 
-/* Sets the one that has this name; another one is passed over.
+/* Sets the size of that name; unknown names are ignored.
  * Errors: ZF_E_FORMAT the value is out of its range. */
 bool megatron_settings_size(struct megatron_settings *s, const char *name, uint64_t value,
                             struct zf_err *err) ZF_CHECKED;
 void megatron_settings_flag(struct megatron_settings *s, const char *name, bool value);
 
-/* The size, or the flag, of that name; 0: it was not said, or there is none. */
+/* The size, or the flag, of that name; 0: not recorded, or unknown name. */
 uint64_t megatron_settings_get(const struct megatron_settings *s, const char *name);
 
-/* Reads `args`: an argparse.Namespace, or a mapping; anything else has no settings.
+/* Reads `args`: an argparse.Namespace, or a mapping; any other value has no settings.
  * Source: megatron/training/arguments.py (0.4 … 0.19), which all savers store whole.
  * Errors: ZF_E_FORMAT a size that is negative or out of its range. */
 bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *out,
@@ -72,26 +72,26 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
 
 /* Megatron's defaults.  Source: megatron/training/arguments.py
  * (validate_args), megatron/core/transformer/transformer_config.py (__post_init__). */
-/* Rows of a gated linear unit are twice those that the next layer takes. */
+/* Gated linear units: fc1 has twice as many rows as fc2 has columns. */
 bool megatron_settings_gated(const struct megatron_settings *s);
 uint64_t megatron_settings_groups(const struct megatron_settings *s);        /* of queries */
 uint64_t megatron_settings_head(const struct megatron_settings *s);          /* channels; 0 = ? */
 uint64_t megatron_settings_moe_ffn(const struct megatron_settings *s);       /* of one expert */
 uint64_t megatron_settings_expert_tensor(const struct megatron_settings *s); /* parallel size */
 
-/* Sizes from the YAML files that NeMo and Megatron-Bridge put beside a save, which has no `args` then. */
+/* Sizes from the YAML files that NeMo and Megatron-Bridge write instead of `args`. */
 
 /* Looks for run_config.yaml, model_config.yaml, context/model.yaml or transformer_config.json in `save`, then in `outer`,
  * the directory that the save was found in (or NULL), and reads the first of them into *out,
- * whose sizes are all 0 else. file[80]: which one that was, or "".
- * Errors: of that file: ZF_E_FORMAT no YAML, a size out of its range or said twice and
- * differently; ZF_E_LIMIT; ZF_E_UNSUPPORTED built without libyaml.  The sizes do without: they
- * can be had from the chunk grids. */
+ * whose sizes are all 0 otherwise. file[80]: the name of that file, or "".
+ * Errors, in that file: ZF_E_FORMAT invalid YAML, a size out of range, or two different values of a
+ * size; ZF_E_LIMIT; ZF_E_UNSUPPORTED built without libyaml.  They are not fatal, since the sizes
+ * can be derived from the chunk grids. */
 bool megatron_settings_yaml(struct zf_store *save, struct zf_store *outer,
                             const struct zf_limits *lim, struct megatron_settings *out,
                             char file[80], struct zf_err *err) ZF_CHECKED;
 
-/* The same from the text of such a file. */
+/* The same from the contents of such a file. */
 bool megatron_settings_yaml_text(const char *text, size_t n, const struct zf_limits *lim,
                                  struct megatron_settings *out, struct zf_err *err) ZF_CHECKED;
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields are those of Megatron-core's TransformerConfig under the keys that lead to it:
+/* The fields are those of Megatron-core's TransformerConfig, under one of these prefixes:
  *   model.            run_config.yaml, Megatron-Bridge (0.1 … 0.6); model.transformer. since its model
  *                     builders (models/gpt/gpt_builder.py)
  *   config.           context/model.yaml, NeMo 2 (lightning/io, 2.0 … 2.4)
  *   (nothing)         model_config.yaml, NeMo 1: the `model` section of its configuration by itself;
  *                     transformer_config.json, verl (0.9, megatron_checkpoint_manager.py): JSON is YAML
- * No other part of such a file is taken as a size, and a size that differs between two of these places
- * is refused. */
+ * Sizes are read from no other part of such a file; two different values of a size are refused. */
 #include "settings.h"
 
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #include <zf/base/auto.h>
 #include <zf/codec/yaml.h>
 
-/* A whole training configuration is some 20 to 60 KiB. */
+/* A full training configuration has about 20 to 60 KiB. */
 #define YAML_FILE_MAX (4u << 20)
 
 static const char *const yaml_files[] = {"run_config.yaml", "model_config.yaml",
@@ -25,7 +24,7 @@ static const char *const yaml_files[] = {"run_config.yaml", "model_config.yaml",
 static const char *const yaml_prefix[] = {"model.transformer.", "model.config.", "model.",
                                           "config."};
 
-/* Fields that args calls otherwise.
+/* Fields with another name in args.
  * Source: megatron/training/arguments.py, core_transformer_config_from_args (core 0.5 … 0.19). */
 static const struct yaml_alias {
     const char *field, *args;
@@ -35,7 +34,7 @@ static const struct yaml_alias {
     {"share_embeddings_and_output_weights", "untie_embeddings_and_output_weights", true},
 };
 
-/* NeMo 1 names the activation.  Source: nemo/collections/nlp/modules/common/megatron/mlp.py (1.23). */
+/* NeMo 1 records the activation instead: those that are gated.  Source: nemo/collections/nlp/modules/common/megatron/mlp.py (1.23). */
 static const char *const yaml_gated[] = {"swiglu", "fast-swiglu", "geglu", "fast-geglu",
                                          "reglu",  "fast-reglu",  NULL};
 
@@ -74,7 +73,7 @@ static bool yaml_is_gated(const char *activation)
     return *word != NULL;
 }
 
-/* Sets what the scalar says; as often as it is said, it must be the same. */
+/* Sets a size or flag from a scalar; repeated values must be equal. */
 static bool yaml_set(struct megatron_settings *out, const char *name, const char *value,
                      bool opposite, struct zf_err *err)
 {
@@ -86,7 +85,7 @@ static bool yaml_set(struct megatron_settings *out, const char *name, const char
         return true;
     }
     if (digits == 0 || value[digits] || digits > 18)
-        return true; /* null, another name, ${interpolation}: nothing is said */
+        return true; /* null, another name, ${interpolation}: not recorded */
     return megatron_settings_size(out, name, strtoull(value, NULL, 10), err);
 }
 

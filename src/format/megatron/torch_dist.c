@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest says torch_dist: .metadata describes the tensors, and the common state lies beside it or in it. */
+/* Backend torch_dist: .metadata describes the tensors; the common state is next to it, or an object in it. */
 #include "steps.h"
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 #include <zf/dcp.h>
 
-/* Where core 0.19 has the common state. */
+/* Key of the common state in core 0.19. */
 #define COMMON_KEY "common_state/shard_0_1"
 
 static bool dist_common(struct mg_save *s, uint32_t part, struct zf_err *err)

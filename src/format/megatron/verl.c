@@ -3,13 +3,13 @@
  * checkpoint.rst.  ckpt_contents.json is written last; each of its `contents` has a path and a format:
  *
  *   model                     model/dist_ckpt, or model/huggingface (safetensors)
- *   hf_model                  model/huggingface beside the former: the same weights
- *   peft_adapters             model/dist_ckpt, where the weights are an adapter's
+ *   hf_model                  model/huggingface in addition to `model`: the same weights
+ *   peft_adapters             model/dist_ckpt, with the weights of an adapter only
  *   optimizer, lr_scheduler   optimizer/dist_ckpt
  *   rng_state                 extra/dist_ckpt
  *
- * The three dist_ckpt are what Megatron saves in one, cut by key.  Megatron-FSDP's is one in model/dist_ckpt, whatever
- * `contents` says of the optimizer.  scripts/migrate_megatron_checkpoint_layout.py makes all three the same save. */
+ * The three dist_ckpt are one Megatron save, divided by key.  Megatron-FSDP has one save in model/dist_ckpt, even if
+ * `contents` lists the optimizer elsewhere.  After scripts/migrate_megatron_checkpoint_layout.py all three are the same save. */
 #include "steps.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@
 
 enum { VERL_SCHEMA = 2 };
 
-/* ---- recognising one ------------------------------------------------------------------------- */
+/* ---- recognising such a save ----------------------------------------------------------------- */
 
 static bool verl_has(struct zf_store *st, const char *dir, const char *name)
 {
@@ -42,7 +42,7 @@ static bool verl_has(struct zf_store *st, const char *dir, const char *name)
     return zf_save_dir_is(st, dir) && zf_store_has(st, path, ZF_ENTRY_FILE);
 }
 
-/* Megatron's save in `dir`, finished or not. */
+/* Is there a Megatron save in `dir`, finished or not? */
 static bool verl_is_dist(struct zf_store *st, const char *dir)
 {
     return verl_has(st, dir, "metadata.json") || verl_has(st, dir, ".metadata") ||
@@ -80,7 +80,7 @@ bool mg_verl_probe(struct zf_store *st, const struct zf_limits *lim, struct zf_p
         (void)snprintf(out->why, sizeof out->why, VERL_MANIFEST " names the parts of verl's save");
         return true;
     }
-    /* The layout before had one dist_ckpt, which a migration leaves there. */
+    /* The earlier layout had one dist_ckpt, which a migration does not remove. */
     if (!verl_is_dist(st, VERL_OPTIMIZER) ||
         !(verl_is_dist(st, VERL_MODEL) || zf_save_dir_is(st, VERL_HF)) ||
         zf_save_dir_is(st, "dist_ckpt"))
@@ -112,7 +112,7 @@ static bool verl_is_weights(const char *what)
     return strcmp(what, "model") == 0 || strcmp(what, "peft_adapters") == 0;
 }
 
-/* One entry of `contents`. */
+/* Takes one entry of `contents`. */
 static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, struct zf_err *err)
 {
     const char *path = json_string_value(json_object_get(entry, "path"));
@@ -142,7 +142,7 @@ static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, 
                    "says that the model is in %s, which does not exist", VERL_HF);
 }
 
-/* Only the weights cannot be done without. */
+/* Takes all entries of `contents`.  Only the weights are indispensable. */
 static bool verl_take_all(struct mg_save *s, const json_t *contents, struct zf_err *err)
 {
     static const char *const first[] = {"model", "peft_adapters", "optimizer"};
@@ -179,7 +179,7 @@ static bool verl_take_left(struct mg_save *s, struct zf_err *err)
     return true;
 }
 
-/* Is .metadata of the directory i that of the first? */
+/* Is .metadata of the directory i identical to that of the first? */
 static bool verl_is_twin(const struct mg_save *s, uint32_t i)
 {
     char path[2][MG_PATH];
@@ -197,7 +197,7 @@ static bool verl_is_twin(const struct mg_save *s, uint32_t i)
     return a && b && n[0] == n[1] && memcmp(a, b, n[0]) == 0;
 }
 
-/* A save that was migrated is the same in all directories. */
+/* Drops the copies in a migrated save, which is the same in all directories. */
 static bool verl_drop_twins(struct mg_save *s, struct zf_err *err)
 {
     uint32_t n = s->n_dirs ? 1 : 0;
@@ -213,7 +213,7 @@ static bool verl_drop_twins(struct mg_save *s, struct zf_err *err)
     return true;
 }
 
-/* N of global_step_N, the directory above that of the role. */
+/* *out: N of global_step_N, the parent of the role's directory. */
 static bool verl_step_above(struct zf_store *st, uint64_t *out)
 {
     static const char word[] = "global_step_";
@@ -293,7 +293,7 @@ static bool verl_read(struct mg_save *s, struct zf_err *err)
     if (!verl_take_all(s, contents, err))
         return false;
     bool adapter = json_object_get(contents, "peft_adapters") != NULL;
-    /* Then huggingface/ has an adapter of the same. */
+    /* then huggingface/ has the same adapter */
     s->foreign_weights = s->foreign_weights && !adapter;
     return verl_drop_twins(s, err) &&
            verl_note(s, adapter || json_object_get(contents, "model"), err);
@@ -365,7 +365,7 @@ static const char *verl_lacks(void *ctx, const char *tensor, const char *file)
                : "does not hold it";
 }
 
-/* Every safetensors file of the directory. */
+/* Adds every safetensors file of the directory. */
 static bool verl_add_all(struct verl_weights *w, struct zf_err *err)
 {
     struct zf_store *st = w->s->st;

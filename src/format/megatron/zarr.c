@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every directory with a .zarray is a tensor, every one with shard_*.pt files a grid of objects; its
- * name is the key.  `<key>.sync` are zarr's lock files, with an empty .zarray among them.
+/* A directory with a .zarray is a tensor; one with shard_*.pt files is a grid of objects.  Its name is the
+ * key.  `<key>.sync` has zarr's lock files, including an empty .zarray.
  * Source: megatron/core/dist_checkpointing/strategies/zarr.py, strategies/common.py (0.4 … 0.9). */
 #include "steps.h"
 
@@ -18,23 +18,23 @@
 
 /* ---- objects ---- */
 
-/* ShardedObjects: "<key>/shard_<offset>_<shape>.pt", both numbers of a grid, joined by dots.  Up to 0.7
- * the suffix replaced the last number of the shape, so that it has one less than the offset has
- * ("shard_0.1_1.pt" of shape 1.2); then it is one more than the largest offset there.  An object has
- * the same key as in a DCP save: "<key>/shard_0.1_1.2".
+/* ShardedObjects: "<key>/shard_<offset>_<shape>.pt"; offset and shape are numbers joined by dots.  Up to 0.7
+ * the suffix replaced the last number of the shape, which then has one number less than the offset
+ * ("shard_0.1_1.pt" of shape 1.2); the missing one is the largest last number of an offset, plus 1.  An
+ * object has the same key as in a DCP save: "<key>/shard_0.1_1.2".
  * Source: megatron/core/dist_checkpointing/strategies/common.py (0.4 … 0.9): with_suffix('.pt'), and its
- * way round it when loading. */
+ * workaround when loading. */
 #define PREFIX "shard_"
 #define SUFFIX ".pt"
 
-/* A file's name in pieces, which point into it. */
+/* The parts of a file's name, which point into it. */
 struct object_name {
     const char *offset, *shape, *last; /* last: the last number of the offset */
     size_t offset_len, shape_len;
     bool cut; /* the shape lacks its last number */
 };
 
-/* Numbers joined by dots; *n_out = how many, *last_out where the last one begins. */
+/* Parses numbers joined by dots; *n_out: their number, *last_out: the beginning of the last one. */
 static size_t zarr_object_numbers(const char *p, unsigned *n_out, const char **last_out)
 {
     const char *at = p;
@@ -72,7 +72,7 @@ static bool zarr_object_parse(const char *name, struct object_name *out)
            strcmp(out->shape + out->shape_len, SUFFIX) == 0;
 }
 
-/* One more than the largest last number of an offset among those files. */
+/* The largest last number of an offset among those files, plus 1. */
 static uint64_t zarr_object_last_extent(const struct zf_entry *e, size_t n)
 {
     struct object_name o;
@@ -182,7 +182,7 @@ static bool zarr_array(struct mg_save *s, const char *key, struct zf_err *err)
     return t && zf_zarr_array_put(&a, s->lim, s->b, t->draft, err);
 }
 
-/* A file with content, or a directory, that is named as a chunk: "0", "1.0". */
+/* Is there a non-empty file, or a directory, with the name of a chunk ("0", "1.0")? */
 static bool zarr_has_chunks(struct zf_store *st, const char *key)
 {
     for (struct zf_entries l = zf_store_entries(st, key); l.e < l.end; l.e++) {
