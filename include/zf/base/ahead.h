@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Things made ahead by a few threads and taken in their order: the files of 1,000 ranks are opened
- * and parsed while the first ones are read.  Who takes them sees what it would have seen had it made
- * each one itself when it asked for it: the same things, in the same order, with the same failures. */
+/* An ordered parallel map: a few threads make items ahead, and the caller takes them in order.  For
+ * example, the files of 1,000 ranks are opened and parsed while the first ones are used.  The caller
+ * gets the same items, in the same order and with the same failures, as if it made each one itself. */
 #ifndef ZF_BASE_AHEAD_H
 #define ZF_BASE_AHEAD_H
 

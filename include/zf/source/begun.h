@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many files this process has begun to read, for a line of progress. */
+/* The number of files that this process has started to read, for the progress line. */
 #ifndef ZF_SOURCE_BEGUN_H
 #define ZF_SOURCE_BEGUN_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Counts a file, whose flag this is, once. */
+/* Counts a file once; `once` is its flag. */
 void zf_begun_count(atomic_bool *once);
-/* There will be at least n more than were begun so far. */
+/* Announces that at least n more files will be read. */
 void zf_begun_expect(uint64_t n);
 
-/* Files that were begun, of all stores, and how many these will be at least. */
+/* n: files started so far, of all stores; of: the expected number, at least. */
 struct zf_begun {
     uint64_t n, of;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Construction of a source as numbers and bytes: another process can make the same source again from the
- * same files without parsing them. */
+/* A serialized description of a source, from which another process can make the same source again
+ * without parsing the files. */
 #ifndef ZF_SOURCE_RECIPE_H
 #define ZF_SOURCE_RECIPE_H
 
@@ -14,10 +14,10 @@ struct zf_recipe {
     const struct zf_source_kind *kind;
     struct zf_source *parent; /* borrowed, or NULL */
     uint64_t n[3];
-    struct zf_out bytes; /* what is more than three numbers */
+    struct zf_out bytes; /* further data */
 };
 
-/* Arguments for making it again.  Everything is borrowed, and all but the store is as untrusted as any file. */
+/* The arguments for making it again.  All are borrowed, and all but the store untrusted, as any file is. */
 struct zf_remake {
     struct zf_source *parent; /* or NULL */
     uint64_t n[3];
@@ -28,11 +28,11 @@ struct zf_remake {
 
 struct zf_source_kind {
     const char *name;
-    /* Gives a reference.  Errors: ZF_E_FORMAT the recipe makes no sense; of making the source. */
+    /* Returns a reference.  Errors: ZF_E_FORMAT the recipe is invalid; of making the source. */
     struct zf_source *(*make)(struct zf_remake *r, struct zf_err *err);
 };
 
-/* Those of this room; ends with NULL.  Files are the store's. */
+/* The kinds of src/source, except files, which the store opens; ends with NULL. */
 extern const struct zf_source_kind *const zf_source_kinds[];
 
 #endif
