@@ -13,28 +13,28 @@ struct cache_key {
 
 struct entry {
     UT_hash_handle hh;         /* key: `key` */
-    struct entry *prev, *next; /* longest unused first */
+    struct entry *prev, *next; /* least recently used first */
     struct cache_key key;
     struct block *block;
-    uint64_t used; /* loads before it was read last */
+    uint64_t used; /* value of `loads` when it was read last */
 };
 
 struct zf_cache {
     atomic_uint refs;
     atomic_uint_least64_t owners;
     uint64_t limit;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all below */
     struct entry *table;  /* uthash */
     struct entry *list;
-    uint64_t bytes;         /* of those in the list */
-    uint64_t lent;          /* of those that are being filled */
-    uint64_t loads;         /* blocks that were made for them */
-    struct cache_key giant; /* of a block that is larger than the limit */
+    uint64_t bytes;         /* of the blocks in the list */
+    uint64_t lent;          /* of the blocks being filled */
+    uint64_t loads;         /* number of blocks handed out by cache_block */
+    struct cache_key giant; /* key of a block larger than the limit */
     struct block *giant_block;
 };
 
-/* Large blocks come and go, and each time the kernel gives them page by page: in huge pages,
- * where it has them for who asks, that is a few faults instead of thousands. */
+/* Large blocks are allocated often, and the kernel maps their pages on first use: with huge pages,
+ * where available, these are a few page faults instead of thousands. */
 #define HUGE (2u << 20)
 
 static struct block *cache_block_memory(size_t n)
@@ -170,14 +170,14 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
     return b;
 }
 
-/* Is its memory of use for n bytes, and nobody reads it? */
+/* Can the block's memory be reused for n bytes: large enough, at most twice as large, and not being read? */
 static bool cache_is_idle(const struct entry *e, uint64_t n)
 {
     return e->block->cap >= n && e->block->cap / 2 <= n &&
            atomic_load_explicit(&e->block->refs, memory_order_acquire) == 1;
 }
 
-/* Under the lock: the entry whose memory is taken for n bytes, or NULL. */
+/* Under the lock: the entry whose memory to reuse for n bytes, or NULL. */
 static struct entry *cache_idle(const struct zf_cache *c, uint64_t n)
 {
     struct entry *e;
@@ -227,9 +227,9 @@ void cache_give_back(struct zf_cache *c, struct block **b)
     block_unref(b);
 }
 
-/* The last requests for a block and the first for the one behind it come together. */
+/* Read-ahead requests the next block before the rest of this one: a block counts as read with this much left. */
 #define NEARLY(n) ((n) / 8)
-/* After this many blocks were made for others, nobody goes through it any more. */
+/* A block that was not read while this many other blocks were loaded counts as abandoned. */
 #define AGE 16
 
 static bool cache_is_wanted(const struct zf_cache *c, const struct entry *e)
@@ -245,7 +245,7 @@ bool cache_is_crowded(struct zf_cache *c, uint64_t n)
     return n + c->lent > c->limit;
 }
 
-/* Being a cache, it may forget: out of memory, or a block larger than all of it. */
+/* Does not add the block if out of memory, or if the block is larger than the cache. */
 void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
     struct zf_err ignored;

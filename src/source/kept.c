@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of another source, kept in the cache of the store: for sources that are cheap by the
- * megabyte only.
+/* Large blocks of another source, cached in the store's cache: for sources that are efficient only
+ * in large reads.
  *
- * One reader is best served by blocks as large as they may be.  When several read in as many
- * places, or one jumps, large blocks push each other out before they are used up, and each read of
- * a MiB loads a whole one again.  That shows as blocks that are entered in the middle: then blocks
- * become half as large, three times at most, until somebody goes through one after the other again.
- * So they do where those in use, of all sources, are more than the cache holds. */
+ * A single reader is fastest with the largest blocks.  If several readers read at different
+ * positions, or one jumps, large blocks evict each other before they are used up, and each read of a
+ * MiB loads a whole block again.  That shows in first reads in the middle of a block: the block size
+ * is then halved, at most three times, and doubled again when reads are sequential.  It is also
+ * halved when the blocks in use, of all sources, exceed the cache. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "blocks.h"
 
-/* span, a half, a quarter and an eighth of it */
+/* Block sizes: span, a half, a quarter and an eighth of it. */
 #define GRADES 4
-/* Number of blocks in a row, entered in the middle, after which blocks become smaller; and of consecutive
- * blocks, after which they become larger. */
+/* After SCATTERED blocks in a row that were first read in the middle, blocks get smaller; after FOLLOWED consecutive
+ * blocks, larger. */
 #define SCATTERED 2
 #define FOLLOWED 8
-/* The first of a reader's requests to reach a block need not be the one for its beginning, but nearly. */
+/* A first read up to this offset counts as one at the beginning, since requests may arrive out of order. */
 #define MIDDLE(span) ((span) / 16)
 
 struct kept {
     struct blocks b;
-    atomic_uint grade; /* a block has span >> grade bytes */
-    /* Under the lock, which is held while a block is read: no two threads read the same. */
-    uint64_t end; /* of the block that was read last */
+    atomic_uint grade; /* the block size is span >> grade */
+    /* Under the lock, which is held while a block is read, so that no two threads read the same one. */
+    uint64_t end; /* end of the block that was read last */
     unsigned scattered, followed;
 };
 
@@ -34,7 +34,7 @@ struct kept_block {
     uint64_t key, off, n;
 };
 
-/* The one with byte `at`.  Blocks of all sizes are in one cache, each under its own key. */
+/* The block that contains byte `at`.  Blocks of all sizes share one cache; the key includes the size. */
 static struct kept_block kept_at(struct kept *s, uint64_t at)
 {
     const unsigned grade = atomic_load_explicit(&s->grade, memory_order_relaxed);
@@ -44,7 +44,7 @@ static struct kept_block kept_at(struct kept *s, uint64_t at)
         .key = k * GRADES + grade, .off = k * span, .n = left < span ? left : span};
 }
 
-/* The block will be read, because somebody wants what is `into` it. */
+/* Adapts the block size before the block is read for a request at offset `into` in it. */
 static void kept_notice(struct kept *s, const struct kept_block *w, uint64_t into)
 {
     unsigned grade = atomic_load_explicit(&s->grade, memory_order_relaxed);
@@ -61,7 +61,7 @@ static void kept_notice(struct kept *s, const struct kept_block *w, uint64_t int
     atomic_store_explicit(&s->grade, grade, memory_order_relaxed);
 }
 
-/* The block with byte `off`, which becomes *w. */
+/* Loads the block that contains byte `off`; *w describes it. */
 static struct block *kept_load(struct kept *s, uint64_t off, struct kept_block *w,
                                struct zf_err *err)
 {
@@ -131,7 +131,7 @@ struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const str
 {
     struct zf_limits any = *lim;
 
-    any.inflate_bytes = UINT64_MAX; /* nothing grows here */
+    any.inflate_bytes = UINT64_MAX; /* no limit: nothing is decompressed */
     struct kept *k = blocks_new(sizeof *k, &kept_ops, NULL, parent, parent->size, &any, err);
     if (!k)
         return NULL;
