@@ -211,7 +211,7 @@ static bool control_op_ready(struct zf_tree *t, uint64_t dir, const char *name, 
     enum control_file f;
 
     if (!control_mine(dir, &f))
-        return !c->inner->ops->ready || c->inner->ops->ready(c->inner, dir, name, err);
+        return !c->inner || !c->inner->ops->ready || c->inner->ops->ready(c->inner, dir, name, err);
     return !c->o.ready || (name && strcmp(name, names[INDEX]) != 0) || c->o.ready(c->o.ctx, err);
 }
 
