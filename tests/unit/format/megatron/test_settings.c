@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and flags out of the pickled args of a training job. */
-#include "support/unit.h"
+#include "support/pickled.h"
 
 #include "src/format/megatron/settings.h"
 
-/* Reads the settings of the args in pickle text; what of err is asked with `code`. */
-static enum zf_code settings_of(const char *pickle, struct megatron_settings *out,
-                                struct zf_err *err)
+/* Reads the settings of the args in a pickle, a Namespace or a dict of these fields; what of err is asked with `code`. */
+static enum zf_code settings_of(const char *fields, bool is_namespace,
+                                struct megatron_settings *out, struct zf_err *err)
 {
-    struct zf_limits lim = zf_limits_default();
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, err);
-    struct zf_bytes in = zf_bytes_of((const uint8_t *)pickle, strlen(pickle));
-    const struct zf_pv *v;
 
     assert_non_null(a);
     zf_err_clear(err);
-    v = zf_pickle_load(&in, a, &lim, err);
-    assert_non_null(v);
-    (void)!megatron_settings_args(v, out, err);
+    (void)!megatron_settings_args(
+        is_namespace ? pickled_between("cargparse\nNamespace\n)\x81", fields, "b.", a)
+                     : pickled(fields, a),
+        out, err);
     return err->code;
 }
-
-#define NAMESPACE(fields) "cargparse\nNamespace\n)\x81}(" fields "ub."
 
 static void reads_a_namespace(void **state)
 {
@@ -29,11 +25,11 @@ static void reads_a_namespace(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_int_equal(settings_of(NAMESPACE("Vnum_layers\nI4\nVhidden_size\nI16\nVkv_channels\nN"
-                                           "Vnum_attention_heads\nI2\nVnum_query_groups\nI1\n"
-                                           "Vgroup_query_attention\nI00\nVswiglu\nI1\n"
-                                           "Vsave\nVckpt\nVffn_hidden_size\nVodd\n"),
-                                 &s, &err),
+    assert_int_equal(settings_of("{'num_layers': 4, 'hidden_size': 16, 'kv_channels': N, "
+                                 "'num_attention_heads': 2, 'num_query_groups': 1, "
+                                 "'group_query_attention': F, 'swiglu': 1, 'save': 'ckpt', "
+                                 "'ffn_hidden_size': 'odd'}",
+                                 true, &s, &err),
                      ZF_OK);
     assert_int_equal(s.num_layers, 4);
     assert_int_equal(s.hidden_size, 16);
@@ -54,10 +50,10 @@ static void reads_a_mapping(void **state)
 
     (void)state;
     assert_int_equal(
-        settings_of("(dVtensor_model_parallel_size\nI2\nsVnum_layers\nI4\ns.", &s, &err), ZF_OK);
+        settings_of("{'tensor_model_parallel_size': 2, 'num_layers': 4}", false, &s, &err), ZF_OK);
     assert_int_equal(s.tensor_model_parallel_size, 2);
     assert_int_equal(megatron_settings_expert_tensor(&s), 2);
-    assert_int_equal(settings_of("N.", &s, &err), ZF_OK);
+    assert_int_equal(settings_of("N", false, &s, &err), ZF_OK);
     assert_int_equal(s.num_layers, 0);
     assert_int_equal(megatron_settings_head(&s), 0);
 }
@@ -68,11 +64,11 @@ static void refuses_what_is_no_size(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_int_equal(settings_of(NAMESPACE("Vnum_layers\nI-1\n"), &s, &err), ZF_E_FORMAT);
+    assert_int_equal(settings_of("{'num_layers': -1}", true, &s, &err), ZF_E_FORMAT);
     assert_non_null(strstr(err.msg, "num_layers"));
-    assert_int_equal(settings_of(NAMESPACE("Vnum_layers\nI1048576\n"), &s, &err), ZF_OK);
-    assert_int_equal(settings_of(NAMESPACE("Vnum_layers\nI1048577\n"), &s, &err), ZF_E_FORMAT);
-    assert_int_equal(settings_of(NAMESPACE("Vhidden_size\nL99999999999999999999999L\n"), &s, &err),
+    assert_int_equal(settings_of("{'num_layers': 1048576}", true, &s, &err), ZF_OK);
+    assert_int_equal(settings_of("{'num_layers': 1048577}", true, &s, &err), ZF_E_FORMAT);
+    assert_int_equal(settings_of("{'hidden_size': 99999999999999999999999}", true, &s, &err),
                      ZF_E_FORMAT);
 }
 
