@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each buffer is the masters, or moments, of one chunk of the model end to end.  Which parameter is where
- * is proved by bytes (bucket_walk.h); a buffer whose map is not proved stays in bucket/.
+/* Each flat buffer holds the masters, or moments, of one chunk of the model, concatenated.  The position of
+ * each parameter is proved by bytes (bucket_walk.h); a buffer without a proved map is shown in bucket/.
  * Source: megatron/core/optimizer/distrib_optimizer.py (save_parameter_state,
  * get_parameter_state_dp_zero), 0.4 … 0.19: {"buckets_coalesced": True, gbuf: {(dtype, dtype):
- * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}, of chained optimizers a list of these. */
+ * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}; for chained optimizers a list of these. */
 #include "save.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 #define BUCKET_ALIGN 64u /* elements; 1 up to core 0.7 */
 
-/* ---- the flat vectors as they are ---- */
+/* ---- flat buffers without a map ---- */
 
 struct bucket_reading {
     struct legacy_save *ls;
@@ -52,15 +52,15 @@ static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
            zf_err_in(err, "%s![\"%.100s\"]", x->r->file->distrib, f->name);
 }
 
-/* ---- their map ---- */
+/* ---- the map of a flat buffer ---- */
 
-/* A flat vector of a buffer. */
+/* One vector of a buffer. */
 struct bucket_vector {
     const char *key; /* "param", "exp_avg" */
     struct zf_tensor_ref ref;
 };
 
-/* A buffer, and what it may hold. */
+/* A buffer, and the parts that it may hold. */
 struct bucket_map {
     struct legacy_save *ls;
     struct legacy_rank *r;
@@ -70,12 +70,12 @@ struct bucket_map {
     struct zf_tensor_ref param; /* the masters */
     struct walk_piece *piece;
     struct walk_place *place;
-    uint32_t *part; /* [n] of the save, of each piece */
+    uint32_t *part; /* [n] index of each piece's part in the save */
     uint32_t n;
     struct zf_sample sample;
 };
 
-/* May the buffer have this part?  expert: 0 = no expert's, 1 = only experts', 2 = any. */
+/* May the buffer contain this part?  expert: 0 = no experts, 1 = only experts, 2 = any. */
 static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chunk, int expert)
 {
     const struct legacy_part *p = &m->ls->part.at[i];
@@ -88,7 +88,7 @@ static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chu
            !mg_key_is_buffer((struct mg_text){p->name, p->name_n});
 }
 
-/* The length of what parts of one layer have in common in their names, 0 = they are of no layer. */
+/* The length of the name's prefix that all parts of its layer share; 0 = not in a layer. */
 static size_t bucket_layer(const char *name)
 {
     const char *p = strstr(name, "layers.");
@@ -97,7 +97,7 @@ static size_t bucket_layer(const char *name)
     return n ? (size_t)(p - name) + 7 + n : 0;
 }
 
-/* The parts of a layer, which follow one another, are one unit: its dense ones or its experts. */
+/* The unit of a part: consecutive parts of one layer, either its dense ones or its experts. */
 static uint32_t bucket_unit(const struct bucket_map *m, uint32_t k)
 {
     const char *name = m->ls->part.at[m->part[k]].name;
@@ -139,7 +139,7 @@ static bool bucket_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t fir
     struct zf_values master = {m->param.src, m->param.off, m->param.dtype};
     struct zf_mismatch miss;
 
-    (void)bucket; /* all are one */
+    (void)bucket; /* all buckets are joined in one buffer */
     master.off += first * zf_dtype_info(master.dtype)->bytes;
     if (!zf_values_round_each(master, (struct zf_values){w->src, w->off, w->dtype}, w->n,
                               &m->sample, &miss, err))
@@ -148,7 +148,7 @@ static bool bucket_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t fir
     return true;
 }
 
-/* Elements [first, …) of a flat vector in the shape of the weight. */
+/* The elements from `first` on of a vector, in the shape of the weight. */
 static struct zf_tensor_ref bucket_cut(const struct zf_tensor_ref *flat, uint64_t first,
                                        const struct zf_tensor_ref *w)
 {
@@ -161,7 +161,7 @@ static struct zf_tensor_ref bucket_cut(const struct zf_tensor_ref *flat, uint64_
     return r;
 }
 
-/* Reads the plain tensors of a buffer under their names; others are noted by bucket_leaf. */
+/* Reads the plain tensors of a buffer; bucket_leaf notes others. */
 static bool bucket_vectors(struct bucket_map *m, const struct zf_pv *values, struct zf_err *err)
 {
     m->vector = zf_arena_get(m->ls->a, zf_pv_len(values), sizeof *m->vector, err);
@@ -183,7 +183,7 @@ static bool bucket_vectors(struct bucket_map *m, const struct zf_pv *values, str
     return m->vector != NULL;
 }
 
-/* Gives what it holds of each parameter to that. */
+/* Adds each piece of the vector to its parameter. */
 static bool bucket_give(struct bucket_map *m, const struct bucket_vector *v, struct zf_err *err)
 {
     for (uint32_t k = 0; k < m->n; k++) {
@@ -197,7 +197,7 @@ static bool bucket_give(struct bucket_map *m, const struct bucket_vector *v, str
     return true;
 }
 
-/* The buffer's name, for reasons: "0" of "1.0" is its number, in front of it the optimizer's. */
+/* Records why a buffer has no map.  Its name in messages is "1.0": the optimizer's number, then the buffer's. */
 static bool bucket_unmapped(struct bucket_map *m, uint64_t optimizer, uint64_t gbuf,
                             const char *why, struct zf_err *err)
 {
@@ -219,8 +219,8 @@ static const char *bucket_why(enum walk_kind kind)
     }
 }
 
-/* One walk serves both alignments: where buckets are joined, a piece may follow another without a gap.
- * NULL in *why: there is one way. */
+/* Proves the map.  One walk serves both alignments: pieces may follow each other without a gap.  *why NULL:
+ * there is exactly one way. */
 static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, struct zf_err *err)
 {
     const struct walk_in in = {.piece = m->piece,
@@ -241,8 +241,8 @@ static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, s
     return true;
 }
 
-/* Finds the masters of the buffer, of which *len elements are meant.  Places proved by them are used for all vectors, which
- * must be as long. */
+/* Finds the masters of the buffer; *len is their length without padding.  The positions that they prove are used for all
+ * vectors, which must have the same length. */
 static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uint64_t *len,
                            const char **why, struct zf_err *err)
 {
@@ -274,7 +274,7 @@ static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uin
     return true;
 }
 
-/* Buffer `gbuf` of one optimizer, all of its types. */
+/* Maps a buffer of one optimizer, for all of its types. */
 static bool bucket_map_buffer(struct bucket_map *m, const struct zf_pv *types, uint32_t chunk,
                               int expert, const char **why, struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drafts the ranks' parts as tensors of the checkpoint. */
+/* Adds the ranks' parts to the checkpoint as tensors. */
 #include "save.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static bool draft_value(struct legacy_save *ls, const char *set, const char *nam
 
 /* ---- one rank ---- */
 
-/* The name in the rank's own tree: "model1." stays in front of a numbered chunk's. */
+/* The name in the rank's own tree: in a numbered chunk it keeps its prefix "model1.". */
 static const char *draft_rank_name(struct legacy_save *ls, const struct legacy_rank *r,
                                    const struct legacy_part *p, struct zf_err *err)
 {
@@ -88,7 +88,7 @@ bool legacy_draft_ranks(struct legacy_save *ls, bool optim, bool joined, struct 
 
 /* ---- the model ---- */
 
-/* Puts the boxes of a part, whose elements r has, into d. */
+/* Adds the boxes of a part to d; r refers to its elements. */
 static bool draft_boxes(struct zf_draft *d, const struct legacy_whole *w, uint32_t slot,
                         const struct zf_tensor_ref *r, struct zf_err *err)
 {
@@ -106,7 +106,7 @@ static bool draft_boxes(struct zf_draft *d, const struct legacy_whole *w, uint32
     return true;
 }
 
-/* Drafts value v, which is the first part's, of all parts: one number of all of them, or one tensor. */
+/* Adds value v (the first part's) for all parts: one number that all share, or one tensor. */
 static bool draft_whole(struct legacy_save *ls, const struct legacy_whole *w, const char *set,
                         const struct legacy_value *v, struct zf_err *err)
 {
@@ -143,7 +143,7 @@ static bool draft_model_tensor(struct legacy_save *ls, const struct legacy_whole
     return true;
 }
 
-/* A tied name is a second one of the embedding. */
+/* Adds a tied name as a second name of the embedding. */
 static bool draft_tie(struct legacy_save *ls, const struct legacy_whole *w, const char *set,
                       struct zf_err *err)
 {

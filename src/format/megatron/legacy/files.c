@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mp_rank_TT[_PPP][_EEE]: the pipeline rank is in the name only with more than one stage, the
- * expert rank only with more than one part, so two numbers mean nothing without the sizes.
+/* mp_rank_TT[_PPP][_EEE]: the name has the pipeline rank only with more than one stage, and the expert
+ * rank only with more than one part, so two numbers are ambiguous without the sizes.
  * Source: megatron/training/checkpointing.py (get_checkpoint_name, save_checkpoint), 0.4 … 0.19. */
 #include "files.h"
 
@@ -12,7 +12,7 @@
 #define FILES_MODEL_ALONE "model_rng.pt" /* its optimizer: */
 #define FILES_OPTIM "optim.pt"
 #define FILES_DISTRIB "distrib_optim.pt"
-#define FILES_MESH (1u << 20) /* ranks of a mesh that sizes may claim */
+#define FILES_MESH (1u << 20) /* the most ranks that the recorded sizes may claim */
 
 bool legacy_files_parse(const char *name, struct legacy_file *out)
 {
@@ -51,7 +51,7 @@ const char *legacy_files_distrib(const struct legacy_file *f, struct zf_arena *a
     return zf_arena_fmt(a, err, "%s/" FILES_DISTRIB, f->dir);
 }
 
-/* The path of the folder's file when there is one; *out stays NULL else. */
+/* *out: the path of the file in the folder if it exists; else not changed. */
 static bool files_path(struct zf_store *st, struct zf_arena *a, const char *dir, const char *name,
                        const char **out, struct zf_err *err)
 {
@@ -62,8 +62,8 @@ static bool files_path(struct zf_store *st, struct zf_arena *a, const char *dir,
     return path != NULL;
 }
 
-/* The files of one folder.  One that has nothing but an optimizer's is of a data-parallel rank, and of no
- * model-parallel one: *of_model = false.
+/* Finds the files of one folder.  A folder with an optimizer's file only belongs to a data-parallel rank, not to
+ * a model-parallel one: *of_model = false.
  * Source: megatron/checkpointing.py (get_checkpoint_names) of Megatron-LM 3.0. */
 static bool files_look(struct zf_store *st, struct zf_arena *a, struct legacy_file *f,
                        struct legacy_files *out, bool *of_model, struct zf_err *err)
@@ -114,7 +114,7 @@ bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_fi
     return true;
 }
 
-/* ---- which rank each is ---- */
+/* ---- the rank of each folder ---- */
 
 static uint32_t files_most(const struct legacy_files *f, uint32_t k)
 {
@@ -127,7 +127,7 @@ static uint32_t files_most(const struct legacy_files *f, uint32_t k)
     return most + 1;
 }
 
-/* The axes of the numbers in a name, and their parts; answers how many numbers there are. */
+/* Determines the axes of the numbers in a name, and the axes' sizes; returns the number of numbers. */
 static uint32_t files_axes(struct legacy_files *f, const struct megatron_settings *s,
                            enum zf_axis axis[3])
 {
@@ -179,7 +179,7 @@ static bool files_place(const struct legacy_files *f, struct legacy_file *file,
     return true;
 }
 
-/* The name of the folder of that place. */
+/* The name of the folder at a coordinate. */
 static const char *files_name(const struct legacy_files *f, struct zf_coord at, struct zf_arena *a,
                               struct zf_err *err)
 {
@@ -196,7 +196,7 @@ static const char *files_name(const struct legacy_files *f, struct zf_coord at, 
 
 #define FILES_NO_ETP UINT32_MAX
 
-/* Looks at the ranks that write: of each stage the first of those that hold the same.  Within a stage
+/* Walks the ranks that write: in each stage the first of those that hold the same data.  Within a stage
  * ranks are numbered along the tensor axis first, and for experts along their own tensor axis and
  * then the expert axis, so that with fewer tensor parts for experts only some pairs exist.
  * Source: megatron/core/parallel_state.py (RankGenerator, "tp-cp-ep-dp-pp"), 0.9 … 0.19. */
@@ -236,7 +236,7 @@ static bool files_walk(struct legacy_files *f, const uint32_t *by_place, struct 
     return true;
 }
 
-/* Enters the folders by their places. */
+/* Enters the folders by their coordinates. */
 static bool files_enter(struct legacy_files *f, uint32_t *by_place, struct zf_err *err)
 {
     for (uint32_t i = 0; i < f->n; i++) {
@@ -265,7 +265,7 @@ bool legacy_files_arrange(struct legacy_files *f, const struct megatron_settings
     f->expert_tensor = (uint32_t)megatron_settings_expert_tensor(s);
     f->expert_tensor =
         f->expert_tensor ? f->expert_tensor : zf_mesh_parts(&f->mesh, ZF_AXIS_TENSOR);
-    for (uint32_t k = 0; k < ZF_N_AXES; k++) /* each is at most 2^20 */
+    for (uint32_t k = 0; k < ZF_N_AXES; k++) /* each size is at most 2^20 */
         total *= total > FILES_MESH ? 1 : zf_mesh_parts(&f->mesh, (enum zf_axis)k);
     uint64_t experts = (uint64_t)f->expert_tensor * zf_mesh_parts(&f->mesh, ZF_AXIS_EXPERT) *
                        zf_mesh_parts(&f->mesh, ZF_AXIS_PIPELINE);

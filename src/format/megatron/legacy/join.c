@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: megatron/core/tensor_parallel (how each rank's piece is cut), tools/checkpoint (how they are
- * put together again), 0.4 … 0.19. */
+/* Joins the ranks' parts.  Source: megatron/core/tensor_parallel (how tensors are sharded),
+ * tools/checkpoint (how shards are joined), 0.4 … 0.19. */
 #include "save.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static uint64_t join_expert(const struct legacy_join *j, const struct legacy_par
     return j->files->file[p->file].at.at[ZF_AXIS_EXPERT] * join_experts_each(j) + p->is.expert;
 }
 
-/* The name in the whole model, if the part is of that expert. */
+/* The part's name in the whole model, as one of that expert. */
 static bool join_name(const struct legacy_part *p, uint64_t expert, struct zf_out *out,
                       struct zf_err *err)
 {
@@ -74,14 +74,15 @@ struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *n
     return found ? &j->whole.at[found->number] : NULL;
 }
 
-/* ---- how one tensor is cut ---- */
+/* ---- the sharding of one tensor ---- */
 
 static int join_dimension(enum legacy_cut cut)
 {
     return cut == LEGACY_COPY ? -1 : cut == LEGACY_COLUMNS ? 1 : 0;
 }
 
-/* Modules that some specs cut and others do not: args know all of their rows, or the master. */
+/* Decides whether a module is sharded that some specs shard and others do not: by its full size from args, or by
+ * the master's attributes. */
 static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *err)
 {
     struct legacy_name *name = &p->is;
@@ -99,7 +100,7 @@ static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *er
     return true;
 }
 
-/* The experts of one rank are as they are; those of several make no matrix.
+/* GroupedMLP: the experts of a single rank can be shown as they are; those of several ranks cannot be joined to a matrix.
  * Source: GroupedMLP of megatron/core/transformer/moe/experts.py (0.8 … 0.16), weight1.view(experts, hidden, -1). */
 static bool join_alone(const struct legacy_join *j, struct legacy_part *p, struct zf_err *err)
 {
@@ -118,7 +119,7 @@ static bool join_alone(const struct legacy_join *j, struct legacy_part *p, struc
     return true;
 }
 
-/* The attributes that were saved with the master must say what the table says. */
+/* Checks that the attributes saved with the master agree with the table. */
 static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_part *p,
                              enum legacy_cut cut, uint32_t n_slots, struct zf_err *err)
 {
@@ -146,7 +147,7 @@ static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_pa
                p->attr_stride);
 }
 
-/* All of dimension d, if every slot is like this part. */
+/* The full size of dimension d, if every slot is like this part. */
 static bool join_extent(const struct legacy_part *p, uint32_t n_slots, uint32_t d, uint64_t *out,
                         struct zf_err *err)
 {
@@ -165,7 +166,7 @@ static bool join_extent(const struct legacy_part *p, uint32_t n_slots, uint32_t 
                    (unsigned long long)*out, (unsigned long long)name->shape[d]);
 }
 
-/* Fills the shape of the whole that this part is of. */
+/* Sets the shape of the whole tensor that this part belongs to. */
 static bool join_shape(const struct legacy_part *p, struct legacy_whole *w, struct zf_err *err)
 {
     for (uint32_t d = 0; d < w->ndim; d++)
@@ -181,15 +182,15 @@ static bool join_shape(const struct legacy_part *p, struct legacy_whole *w, stru
 
 /* ---- one part ---- */
 
-/* Is it a copy by its rows that is marked as cut?  Transformer Engine marks every linear weight so, those that all ranks
- * have too.  Source: set_tensor_parallel_attributes of transformer_engine/pytorch/module/linear.py (1.x, 2.x);
+/* Is the part a full copy, by its rows, although it is marked as sharded?  Transformer Engine marks every linear weight,
+ * replicated ones, too.  Source: set_tensor_parallel_attributes of transformer_engine/pytorch/module/linear.py (1.x, 2.x);
  * megatron/core/extensions/transformer_engine.py, TELinear with parallel_mode "duplicated" (core 0.16; not in 0.12). */
 static bool join_marked_only(const struct legacy_part *p)
 {
     return p->is.cut == LEGACY_COPY && p->attr == LEGACY_ATTR_CUT && p->attr_dim == 0;
 }
 
-/* The whole of the part as it is described by this part alone. */
+/* Describes the whole tensor from this part alone. */
 static bool join_describe(const struct legacy_join *j, struct legacy_part *p,
                           struct legacy_whole *w, struct zf_err *err)
 {
@@ -264,7 +265,7 @@ static bool join_part(struct legacy_join *j, uint32_t i, struct zf_out *name, st
 
 /* ---- layers ---- */
 
-/* Where in the model a chunk of a stage is: stages within virtual chunks. */
+/* The position of a stage's chunk in the model: stages within virtual chunks. */
 static uint64_t join_position(const struct legacy_join *j, const struct legacy_part *p)
 {
     return (uint64_t)p->chunk * zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE) +
@@ -276,8 +277,8 @@ static uint64_t join_positions(const struct legacy_join *j)
     return (uint64_t)j->n_chunks * zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE);
 }
 
-/* Of the chunk that has the part's layer.  Layers of multi-token prediction carry the whole model's numbers, so that
- * all of them are as in the first. */
+/* The entry in `begin` for the chunk with the part's layer.  Layers of multi-token prediction are numbered over the whole
+ * model already, so they use the first chunk's. */
 static uint64_t *join_begin(const struct legacy_join *j, const struct legacy_part *p)
 {
     return &j->begin[p->is.stack_id * join_positions(j) + (p->is.mtp ? 0 : join_position(j, p))];
@@ -314,8 +315,8 @@ static bool join_count(struct legacy_join *j, struct zf_err *err)
     return j->begin != NULL;
 }
 
-/* Files number the layers of each chunk from 0.  The numbers of the whole model follow from how many the chunks in front
- * have, which also covers stages of unequal length.  Source: megatron/core/transformer/transformer_block.py,
+/* Numbers the layers of the whole model.  Files number the layers of each chunk from 0, so the offset is the number of
+ * layers in all chunks before, which also covers stages of unequal length.  Source: megatron/core/transformer/transformer_block.py,
  * transformer_layer.py (get_transformer_layer_offset), where uneven splits and layouts differ by version, but never this
  * order. */
 static bool join_number(struct legacy_join *j, struct zf_err *err)
@@ -391,7 +392,7 @@ static bool join_complete(const struct legacy_join *j, struct zf_err *err)
     return true;
 }
 
-/* Is the next expert's tensor there?  Where it is of every expert, all are. */
+/* Checks for each expert's tensor that the next expert has it, too; if that holds for all, none is missing. */
 static bool join_experts_complete(const struct legacy_join *j, struct zf_err *err)
 {
     uint64_t n = j->settings->num_experts;
@@ -419,8 +420,8 @@ static bool join_is_embedding(const struct legacy_part *p)
            strcmp(p->name, "language_model.embedding.word_embeddings.weight") == 0;
 }
 
-/* The first stage has the embedding, if there is one (others may have copies), and no layer is behind the
- * last norm of its stack. */
+/* Checks that the first stage has the embedding, if there is one (others may have copies), and that no layer
+ * comes after the last norm of its stack. */
 static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err)
 {
     const struct legacy_part *norm[LEGACY_STACKS] = {NULL}, *embedding = NULL;

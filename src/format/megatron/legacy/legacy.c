@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every rank has a tree of its own, always; where it is proved how the ranks' pieces join, the root has
- * the model.  The reasons why it is not are notes, because the pieces are sound nevertheless. */
+/* Every rank is always shown as a tree of its own; if it is proved how the ranks' shards join, the root
+ * shows the model.  If not, the reason is a note, because the shards themselves are intact. */
 #include "../steps.h"
 
 #include <stdio.h>
@@ -11,10 +11,10 @@
 
 #include "save.h"
 
-/* Comparisons of masters with weights in flat buffers, each of some reads: half a minute. */
+/* The most comparisons of masters with weights in flat buffers, of a few reads each: half a minute. */
 #define LEGACY_COMPARES (1u << 23)
 
-/* Opening it reports this in full. */
+/* The short reason for the probe; opening reports the details. */
 static bool legacy_probe_mixed(struct zf_probe *out, struct zf_err *err)
 {
     if (err->code != ZF_E_FORMAT)
@@ -59,7 +59,7 @@ bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, stru
 
 /* ---- reading ---- */
 
-/* Opens the files of all ranks ahead, in the order in which they are asked for. */
+/* Opens the files of all ranks ahead, in the order in which they are read. */
 static bool legacy_expect(struct legacy_save *ls, struct zf_err *err)
 {
     const char **path = zf_arena_get(ls->a, 2 * (uint64_t)ls->files.n, sizeof *path, err);
@@ -92,7 +92,7 @@ static bool legacy_read_distrib(struct legacy_save *ls, uint32_t i, struct zf_er
     return !path || (t && legacy_bucket_read(ls, i, t, err));
 }
 
-/* Forgets what was read of a rank. */
+/* Drops what was read of a rank. */
 static void legacy_forget(struct legacy_save *ls, uint32_t i, const struct legacy_rank *was)
 {
     ls->part.n = was->first_part;
@@ -113,7 +113,7 @@ static bool legacy_read_rank(struct legacy_save *ls, uint32_t i, struct zf_err *
 
     if (!was.file->path) {
         ls->rank[i].lost = true;
-        return true; /* legacy_files_arrange says so */
+        return true; /* legacy_files_arrange reports it */
     }
     if (legacy_read_model(ls, i, err) && legacy_read_distrib(ls, i, err))
         return true;
@@ -139,7 +139,7 @@ static bool legacy_read_all(struct legacy_save *ls, struct zf_err *err)
 
 /* ---- joining ---- */
 
-/* Is there a reason not to join, whatever the tensors are? */
+/* False if there is a reason not to join that does not depend on the tensors. */
 static bool legacy_may_join(struct legacy_save *ls, struct zf_err *err)
 {
     for (uint32_t i = 0; i < ls->files.n; i++) {
@@ -160,7 +160,7 @@ static bool legacy_may_join(struct legacy_save *ls, struct zf_err *err)
     return true;
 }
 
-/* Rows of queries, keys and values were in another order before version 2.
+/* Before version 2 the rows of queries, keys and values were in another order.
  * Source: megatron/model/transformer.py, checkpointing.py (fix_query_key_value_ordering). */
 static bool legacy_order_known(const struct legacy_save *ls, struct zf_err *err)
 {
@@ -189,7 +189,7 @@ static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, bool 
     return legacy_swap_check(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
 }
 
-/* Failures that are reasons, and not the end. */
+/* Is the failure only a reason not to join? */
 static bool legacy_is_reason(const struct zf_err *err)
 {
     return err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED;
@@ -203,7 +203,7 @@ static bool legacy_optim_proven(struct legacy_save *ls, struct zf_err *err)
     return true;
 }
 
-/* How many parameters of flat buffers have their states, and why others have not. */
+/* Notes how many parameters in flat buffers have their states, and why others do not. */
 static bool legacy_note_unmapped(struct legacy_save *ls, const struct legacy_join *j,
                                  struct zf_err *err)
 {
@@ -233,20 +233,20 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
              ls->b, ZF_NOTE_OTHER, NULL, err,
              "the optimizer is shown per rank, and the root shows the stored weights: ")))
         return false;
-    /* what has no names is shown nowhere else */
+    /* values without names are shown nowhere else */
     return (!masters || legacy_note_unmapped(ls, j, err)) &&
            legacy_draft_model(ls, j, masters, err) &&
            legacy_draft_ranks(ls, !masters || ls->unowned.n > 0, true, err);
 }
 
-/* Missing knowledge is a reason to show the ranks' trees alone.  A contradiction (args and tensors, or two ranks) is not: it
- * must not pass for a sound save with an empty root. */
+/* Missing information is a reason to show only the ranks' trees.  A contradiction (args and tensors, or two ranks) is not:
+ * it must not look like an intact save with an empty root. */
 static bool legacy_may_stay(const struct legacy_save *ls, struct zf_err *err)
 {
     return err->code == ZF_E_UNSUPPORTED || (err->code == ZF_E_FORMAT && zf_build_degraded(ls->b));
 }
 
-/* Degraded, and the ranks are not joined for another reason: that a folder holds another's file is said all the same. */
+/* In degraded mode, if the ranks are not joined for another reason: notes that a folder holds another folder's file. */
 static bool legacy_note_swap(struct legacy_save *ls, struct zf_err *err)
 {
     if (legacy_swap_check(ls, err))
@@ -296,7 +296,7 @@ static bool legacy_arrange(struct legacy_save *ls, struct zf_err *err)
     return true;
 }
 
-/* With a distributed optimizer every folder whose rank trains parameters has its states in a file of their own.
+/* Checks that, with a distributed optimizer, every folder whose rank trains parameters has a file with its states.
  * Source: megatron/training/checkpointing.py (save_checkpoint), save_parameter_state; 0.3 … 0.19. */
 static bool legacy_distrib_is_whole(struct legacy_save *ls, struct zf_err *err)
 {

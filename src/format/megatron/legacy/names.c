@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a parameter is cut is not in the files of the model's own tensors; it is a property of the
- * module, so only names in the table (names.def) are joined. */
+/* The sharding of a parameter is not recorded with the model's tensors; it is a property of the module,
+ * so only names in the table (names.def) are joined. */
 #include "save.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ static const struct names_row names_table[] = {
 
 /* ---- sizes ---- */
 
-/* Factors are at most 2^30 and 2^26 (sums of two of 2^24 and a few): no product overflows. */
+/* Products cannot overflow: factors are at most 2^30 and 2^26 (sums of two up to about 2^24). */
 static uint64_t names_attention_size(enum names_size z, const struct megatron_settings *s)
 {
     uint64_t heads = s->num_attention_heads, head = megatron_settings_head(s);
@@ -125,7 +125,7 @@ static size_t names_digits(const char *p, size_t n, uint64_t *out)
     return k < n && p[k] >= '0' && p[k] <= '9' ? 0 : k > 1 && p[0] == '0' ? 0 : k;
 }
 
-/* Is p[n] the pattern?  A number where that has a '#' is put into out. */
+/* Does p[n] match the pattern?  The number at a '#' is stored in out. */
 static bool names_fits(const char *pattern, const char *p, size_t n, struct legacy_name *out)
 {
     size_t i = 0;
@@ -190,7 +190,7 @@ int legacy_names_final(const char *p, size_t n)
     return -1;
 }
 
-/* Takes "<stack>N." off the front of a name: what it takes, 0 = there is none. */
+/* Parses "<stack>N." at the start of a name; returns its length, 0 = there is none. */
 static size_t names_take_layer(const char *p, size_t n, struct legacy_name *out)
 {
     for (size_t i = 0; i < LEGACY_STACKS; i++) {

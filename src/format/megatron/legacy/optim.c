@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mixed-precision optimizer keeps lists of fp32 masters and states by number, and no names.
- * Master i of group g is of param_groups[g].params[i]; each group is a subsequence of the model's order,
- * and a master rounds to its parameter, which proves which parameter it is of.
+/* The mixed-precision optimizer saves lists of fp32 masters, and states by number, without names.
+ * Master i of group g belongs to param_groups[g].params[i]; each group is a subsequence of the model's
+ * order, and a master rounds to its parameter, which proves the parameter it belongs to.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), 0.4 … 0.19; megatron/optimizer/optimizer.py before. */
 #include "save.h"
@@ -15,11 +15,11 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-#define OPTIM_ASKED (1ull << 21) /* comparisons: some seconds */
+#define OPTIM_ASKED (1ull << 21) /* the most comparisons: some seconds */
 
-/* A master of the file. */
+/* A master in the file. */
 struct optim_master {
-    uint32_t optimizer, group, i; /* where it is in the file */
+    uint32_t optimizer, group, i; /* position in the file */
     struct zf_tensor_ref ref;
     bool has_id;
     uint64_t id; /* in the state of its optimizer */
@@ -29,7 +29,7 @@ struct optim_master {
 
 /* The parameter that an entry of a state belongs to. */
 struct optim_owned {
-    UT_hash_handle hh; /* of optimizer and id */
+    UT_hash_handle hh; /* key: a hash of optimizer and id */
     uint32_t tensor;
     bool twice; /* two masters claim it */
 };
@@ -40,7 +40,7 @@ struct optim_reading {
     struct zf_torch *t;
     zf_vec(struct optim_master) master;
     zf_vec(struct zf_assign_group) group; /* first: in master */
-    struct optim_owned *by_id;            /* struct optim_owned */
+    struct optim_owned *by_id;            /* uthash */
     struct zf_sample sample;
 };
 
@@ -166,13 +166,13 @@ static bool optim_read_group(struct optim_reading *x, uint32_t k, uint64_t g,
     return group->to != NULL;
 }
 
-/* The optimizers of a file: one, or a list of chained ones. */
+/* Optimizer k of a file, which has one, or a list of chained ones. */
 static const struct zf_pv *optim_get(const struct zf_pv *v, uint64_t k)
 {
     return zf_pv_is_map(v) ? (k == 0 ? v : NULL) : zf_pv_is_seq(v) ? zf_pv_item(v, k) : NULL;
 }
 
-/* torch's own optimizer in it. */
+/* The state dict of torch's optimizer inside. */
 static const struct zf_pv *optim_inner(const struct zf_pv *o)
 {
     const struct zf_pv *inner = zf_pv_get(o, "optimizer");
@@ -198,7 +198,7 @@ static bool optim_read_masters(struct optim_reading *x, const struct zf_pv *v, s
                 return false;
         }
     }
-    /* Masters without attributes are whole where others have them. */
+    /* If some masters have attributes, those without are not sharded. */
     for (size_t i = 0; attrs && i < x->master.n; i++) {
         struct optim_master *m = &x->master.at[i];
 
@@ -233,7 +233,7 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
     return true;
 }
 
-/* Why the masters have no names; *why in the arena. */
+/* *why (in the arena): the reason why the masters have no names. */
 static bool optim_explain(struct optim_reading *x, const struct zf_assign *a, struct zf_err *err)
 {
     const struct optim_master *m = &x->master.at[x->group.at[a->open.group].first + a->open.item];
@@ -281,7 +281,7 @@ static bool optim_prove(struct optim_reading *x, struct zf_err *err)
 
 /* ---- giving ---- */
 
-/* "1." in front of the numbers of optimizer 1, where there are several. */
+/* The prefix "1." for the numbers of optimizer 1, if there are several. */
 static const char *optim_prefix(bool chained, uint32_t k, char room[16])
 {
     room[0] = '\0';
@@ -312,7 +312,7 @@ static bool optim_enter(struct optim_reading *x, const struct optim_master *m, u
     return true;
 }
 
-/* The part whose state this is, by its number in the file; UINT32_MAX: it is not known. */
+/* The part that a state belongs to, by the number in the file; UINT32_MAX: unknown. */
 static uint32_t optim_owner(const struct optim_reading *x, uint32_t optimizer, uint64_t id)
 {
     const struct optim_owned *owned;
@@ -322,14 +322,14 @@ static uint32_t optim_owner(const struct optim_reading *x, uint32_t optimizer, u
     return owned && !owned->twice ? owned->tensor - 1 : UINT32_MAX;
 }
 
-/* Is it a value for each element of the parameter, or one for all? */
+/* Does the value have one element per element of the parameter, or one for all? */
 static bool optim_suits(const struct legacy_value *v, const struct zf_tensor_ref *w)
 {
     return v->number || v->ref.ndim == 0 ||
            zf_shape_equal(v->ref.ndim, v->ref.shape, w->ndim, w->shape);
 }
 
-/* Is it how the weight or its master is called, and not a state? */
+/* Is this key reserved for the weight or its master, and not a state's? */
 static bool optim_is_taken(const char *key)
 {
     return strcmp(key, LEGACY_WEIGHT) == 0 || strcmp(key, LEGACY_MASTER) == 0;
@@ -346,7 +346,7 @@ static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char
                                               : optim_unowned(x->ls, p->name, value, err);
 }
 
-/* One entry of a state: all of its values, to their owner or among the unowned. */
+/* Adds all values of one entry of a state to their parameter, or to the unowned values. */
 static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
                              const struct zf_pv *key, const struct zf_pv *entry, struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_optim_rng.pt.  Source: megatron/training/checkpointing.py (generate_state_dict), 0.4 … 0.19;
- * `model` is flat in releases with core models and nested mappings before. */
+/* Reads model_optim_rng.pt.  Source: megatron/training/checkpointing.py (generate_state_dict), 0.4 … 0.19;
+ * `model` is a flat dict with core models, nested dicts before. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +65,8 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
     return zf_torch_visit(x->t, v, NULL, x->ls->o->lim, &visit, err);
 }
 
-/* Is a key at the top that of the model, or of a chunk of a virtual pipeline ("model0", "model10")?  Others,
- * such as "modelopt_state", are shown as everything else. */
+/* Is a top-level key that of the model, or of a chunk of a virtual pipeline ("model0", "model10")?  Others,
+ * such as "modelopt_state", are shown like other values. */
 static bool rank_is_model(const char *key, size_t n)
 {
     if (n < 5 || memcmp(key, "model", 5) != 0)
@@ -77,7 +77,7 @@ static bool rank_is_model(const char *key, size_t n)
     return n <= 6 || key[5] != '0';
 }
 
-/* Is there a chunk that is not one of n numbered ones, or not the only one? */
+/* Checks that the chunks are either numbered 0 … n-1, or a single one without a number. */
 static bool rank_models_in_order(const struct rank_reading *x, const struct zf_pv *root,
                                  struct zf_err *err)
 {
@@ -124,9 +124,9 @@ static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
     return rank_models_in_order(x, root, err);
 }
 
-/* ---- what all ranks repeat ---- */
+/* ---- values that all ranks repeat ---- */
 
-/* Settings of one process: its number, its machine, its folders and logs. */
+/* Is it a setting of one process: its rank, machine, directories and logs? */
 static bool rank_own_setting(const char *key, const char *name)
 {
     static const char *const words[] = {"path",   "dir",  "save",   "load",        "host",
@@ -172,8 +172,8 @@ static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_
 
 /* ---- the rest ---- */
 
-/* The model and the optimizer are drafted elsewhere, but for what modules' get_extra_state gave and for settings that
- * are tensors. */
+/* *taken: is the leaf part of the model or the optimizer, which are added elsewhere?  Not the values of modules'
+ * get_extra_state, and settings that are tensors. */
 static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
 {
     const struct zf_step *step = leaf->path.n > 1 ? &leaf->path.step[1] : NULL;
@@ -187,14 +187,14 @@ static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, st
     return true;
 }
 
-/* The model and its modules' own states are shown already. */
+/* Is the value to be shown under state/?  The model and its modules' states are shown already. */
 static bool rank_is_state(void *ctx, const char *key, size_t n)
 {
     (void)ctx;
     return !rank_is_model(key, n);
 }
 
-/* Random states are a rank's own: below extra/, with its folder in front. */
+/* Shows random states, which differ between ranks, under extra/ and the rank's folder. */
 static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r,
                              struct zf_torch *t, struct zf_err *err)
 {

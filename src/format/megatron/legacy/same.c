@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that several ranks hold must be equal before one of them is served for all. */
+/* Compares the copies that several ranks hold: they must be equal, since one of them is shown for all. */
 #include "save.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ struct same_check {
     struct zf_copy_check copies;
 };
 
-/* Why value `key` of part i does not go with that of part `of`. */
+/* Reports why value `key` of part i does not agree with that of part `of`. */
 static bool same_fail(const struct same_check *c, uint32_t i, uint32_t of, const char *key,
                       const char *why, struct zf_err *err)
 {
@@ -26,8 +26,8 @@ static bool same_fail(const struct same_check *c, uint32_t i, uint32_t of, const
                    c->ls->files.file[p[of].file].dir);
 }
 
-/* Compares value v of part i with that of part `of`, which has one too.  Where the parts are two places of a tensor and no
- * copies, only types and numbers must agree. */
+/* Compares value v of part i with that of part `of`.  If the parts are different shards of a tensor and not copies, only
+ * types and numbers must agree. */
 static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const struct legacy_value *v,
                        struct zf_err *err)
 {
@@ -47,7 +47,7 @@ static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const stru
 
 /* ---- weights ---- */
 
-/* Are all parts of two tensors that are cut alike equal? */
+/* Are all parts of two tensors with the same sharding equal? */
 static bool same_wholes(struct same_check *c, const struct legacy_whole *a,
                         const struct legacy_whole *b, bool *same, struct zf_err *err)
 {
@@ -134,7 +134,7 @@ static bool same_part(struct same_check *c, uint32_t i, uint32_t of, struct zf_e
     return true;
 }
 
-/* Parameters that a buffer without a map may hold are not known to be in the optimizer. */
+/* Marks parameters as partial that may be in a buffer without a map: their optimizer states are unknown. */
 static void same_find_partial(struct same_check *c, struct legacy_join *j)
 {
     for (uint32_t i = 0; i < j->n_parts; i++) {

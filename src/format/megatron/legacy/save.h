@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A legacy save between the ranks' files and the tree: the content of the files, kept after their pickles are
- * freed, and the steps of opening the save in legacy.c's order, each of which has a file of its own. */
+/* A legacy save while it is opened: descriptions of the files' contents, which outlive their pickles, and the
+ * steps of opening the save in legacy.c's order, each in a file of its own. */
 #ifndef FORMAT_MEGATRON_LEGACY_SAVE_H
 #define FORMAT_MEGATRON_LEGACY_SAVE_H
 
@@ -14,19 +14,19 @@
 #include "../settings.h"
 #include "files.h"
 
-/* Knowledge of a tensor by its name in a rank's file: which layer and expert it is of, how the
- * tensor-parallel ranks share it, and how large all of it must be. */
+/* The meaning of a tensor's name in a rank's file: its layer and expert, its sharding over the
+ * tensor-parallel ranks, and the size of the whole tensor. */
 
 #define LEGACY_STACKS 6
-#define LEGACY_MTP 2 /* that of multi-token prediction */
+#define LEGACY_MTP 2 /* the stack of multi-token prediction */
 
 enum legacy_cut {
-    LEGACY_COPY,    /* every rank holds all of it */
-    LEGACY_ROWS,    /* cut along dimension 0 */
+    LEGACY_COPY,    /* replicated */
+    LEGACY_ROWS,    /* sharded along dimension 0 */
     LEGACY_GATED,   /* likewise, but a rank's rows are two halves [W_r | V_r] of [W | V] */
-    LEGACY_COLUMNS, /* cut along dimension 1 */
-    LEGACY_EITHER,  /* cut along dimension 0 or a copy: its size says which */
-    LEGACY_ALONE, /* matrices of experts one behind the other: joined ones of several ranks have no shape */
+    LEGACY_COLUMNS, /* sharded along dimension 1 */
+    LEGACY_EITHER,  /* sharded along dimension 0, or replicated: the size decides */
+    LEGACY_ALONE, /* concatenated matrices of experts (GroupedMLP): several ranks cannot be joined */
 };
 
 struct legacy_text {
@@ -37,34 +37,34 @@ struct legacy_text {
 struct legacy_name {
     enum legacy_cut cut;
     uint32_t ndim;
-    uint64_t shape[2]; /* of the joined tensor; 0 = not known */
-    /* The number of the layer within its file, and where in the name it is; n = 0: of no layer. */
-    struct legacy_text stack; /* "decoder.layers.", which is in front of it */
+    uint64_t shape[2]; /* of the joined tensor; 0 = unknown */
+    /* The number of the layer within its file, and its position in the name; stack.n = 0: no layer. */
+    struct legacy_text stack; /* "decoder.layers.", before the number */
     uint64_t layer;
     size_t layer_n;    /* digits */
     uint32_t stack_id; /* below LEGACY_STACKS */
-    bool mtp;          /* its numbers are those of the whole model already */
-    /* The same of the expert; at = 0: of none. */
+    bool mtp;          /* layers are numbered over the whole model already */
+    /* The same for the expert; at = 0: none. */
     uint64_t expert;
     size_t expert_at, expert_n;
 };
 
-/* False: the name is not known, or its gated halves or heads are not as the table has them. */
+/* False: the name is unknown, or its gated halves or heads are not laid out as in the table. */
 bool legacy_names_parse(const char *p, size_t n, const struct megatron_settings *s,
                         struct legacy_name *out);
 
-/* The stack whose last norm this terminated name is of; -1: of none. */
+/* The stack whose last norm has this (zero-terminated) name; -1: none. */
 int legacy_names_final(const char *p, size_t n);
 
-/* The name of the embedding that this is a tied copy of; NULL: it is none. */
+/* The name of the embedding that this name is tied to; NULL: not a tied name. */
 const char *legacy_names_tied(const char *p, size_t n);
 
-/* One rank's value of a parameter: a tensor, or a number of its optimizer's state. */
+/* One rank's value of a parameter: a tensor, or a number of its optimizer state. */
 struct legacy_value {
     struct legacy_value *next;
     const char *key; /* LEGACY_WEIGHT, LEGACY_MASTER, or the state's: "exp_avg" */
     bool number;
-    enum zf_dtype dtype; /* of a number: I64 or F64, in bits */
+    enum zf_dtype dtype; /* of a number: I64 or F64, stored in bits */
     uint64_t bits;
     struct zf_tensor_ref ref;
 };
@@ -79,20 +79,20 @@ enum legacy_attr { LEGACY_ATTR_UNSAID, LEGACY_ATTR_WHOLE, LEGACY_ATTR_CUT };
 struct legacy_part {
     const char *name; /* in its file */
     size_t name_n;
-    uint32_t file;              /* of legacy_files */
-    uint32_t chunk;             /* of the virtual pipeline */
+    uint32_t file;              /* index in legacy_files */
+    uint32_t chunk;             /* virtual pipeline chunk */
     struct legacy_value weight; /* the first of its values */
     enum legacy_attr attr;
     uint32_t attr_dim, attr_stride;
     /* Set by the join: */
     struct legacy_name is;
     uint64_t layer; /* number in the whole model */
-    uint32_t whole; /* the tensor of the model that this is a part of … */
-    uint32_t slot;  /* … and which part */
-    uint32_t first; /* the first part of that slot, of which this is a copy; or itself */
+    uint32_t whole; /* the model's tensor that this is a part of … */
+    uint32_t slot;  /* … and the index of the part */
+    uint32_t first; /* the first part in that slot, which this one is a copy of; or itself */
 };
 
-/* The part's value of that key, or NULL. */
+/* The part's value with that key, or NULL. */
 static inline const struct legacy_value *legacy_find(const struct legacy_part *p, const char *key)
 {
     const struct legacy_value *v = &p->weight;
@@ -111,7 +111,7 @@ struct legacy_whole {
     enum zf_dtype dtype;
     uint32_t ndim;
     uint64_t shape[2];
-    bool partial; /* not all ranks' optimizers are known to have it: no master, no states */
+    bool partial; /* some rank's optimizer may lack it: master and states are not shown */
     uint32_t n_slots;
     uint32_t *slot; /* [n_slots] number of its first part + 1; 0 = none yet */
 };
@@ -122,17 +122,17 @@ struct legacy_join {
     const struct megatron_settings *settings;
     struct legacy_part *part;
     uint32_t n_parts;
-    uint32_t n_chunks; /* of the virtual pipeline, in every file */
+    uint32_t n_chunks; /* virtual pipeline chunks in every file */
     zf_vec(struct legacy_whole) whole;
-    struct legacy_number *by_name;    /* uthash, of their numbers */
+    struct legacy_number *by_name;    /* uthash: index in `whole` by name */
     const char *stack[LEGACY_STACKS]; /* name of the stack; NULL: no file has a layer of it */
-    uint64_t layers[LEGACY_STACKS];   /* of the whole model */
+    uint64_t layers[LEGACY_STACKS];   /* number of layers in the whole model */
     uint64_t *begin; /* [LEGACY_STACKS * n_chunks * stages] number of each chunk's first layer */
 };
 
 /* A value whose parameter is unknown (key: its state), or a flat vector of many parameters. */
 struct legacy_unowned {
-    const char *name; /* its integer id, "1.0.3", or its path in distrib_optim.pt */
+    const char *name; /* the integer id, "1.0.3", or the path in distrib_optim.pt */
     struct legacy_value value;
 };
 
@@ -140,15 +140,15 @@ struct legacy_unowned {
 struct legacy_rank {
     const struct legacy_file *file;
     uint64_t writer; /* args.rank, the process that wrote the file; or LEGACY_NO_WRITER */
-    bool lost;       /* degraded: it could not be read */
-    uint32_t first_part, n_parts; /* of the save */
+    bool lost;       /* degraded: the file could not be read */
+    uint32_t first_part, n_parts; /* range of the save's parts */
     uint32_t first_unowned, n_unowned;
     uint32_t first_flat, n_flats;
-    uint32_t n_chunks;    /* of the virtual pipeline */
-    bool numbered;        /* "model0", not "model" */
-    bool optim;           /* its file has an optimizer: it trains parameters */
-    const char *unproven; /* why its masters have no names; NULL = they have, or there are none */
-    const char *unmapped; /* a flat buffer without names, and why; NULL: there is none */
+    uint32_t n_chunks;    /* virtual pipeline chunks */
+    bool numbered;        /* the keys are "model0" …, not "model" */
+    bool optim;           /* the file has an optimizer: the rank trains parameters */
+    const char *unproven; /* why the masters have no names; NULL = they have, or there are none */
+    const char *unmapped; /* a flat buffer without a map, and the reason; NULL: none */
     const char *odd;      /* a tensor of the model that could not be read, or NULL */
 };
 
@@ -156,13 +156,13 @@ struct legacy_save {
     struct zf_store *st;
     const struct zf_open_opts *o;
     struct zf_build *b;
-    struct zf_arena *a; /* work memory, gone once the tensors are drafted */
+    struct zf_arena *a; /* work memory, freed once the tensors are added */
     struct zf_keeper keep;
     struct zf_torch_ahead ahead;
-    struct zf_agree *said; /* what the first rank's file says and all must */
+    struct zf_agree *said; /* the first rank's values that all ranks must repeat */
     struct megatron_settings settings;
-    double version;    /* checkpoint_version; 0 = not said */
-    uint32_t compares; /* that may still be made to map flat buffers, for all of them together */
+    double version;    /* checkpoint_version; 0 = not recorded */
+    uint32_t compares; /* comparisons left to map all flat buffers */
     struct legacy_files files;
     struct legacy_rank *rank; /* [files.n] */
     zf_vec(struct legacy_part) part;
