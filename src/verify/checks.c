@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings are told, and counted by file and tensor. */
+/* Reports findings and counts them by file and tensor. */
 #include "checks.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ enum zf_finding_weight verify_weight(const struct zf_err *why)
                : ZF_WEIGHT_UNREAD;
 }
 
-/* Some findings name a file from the directory that was pointed at, others from the checkpoint's: it counts once. */
+/* The file's name relative to the store.  Findings give it with or without the store's name; a file must count once. */
 static const char *verify_inner_name(const struct verify *v, const char *file)
 {
     const char *at = zf_store_name(v->c->store);

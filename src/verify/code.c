@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports and calls of Python's loader: of every file of the save, and of those beside them, of which somebody may think that
- * they belong to it. */
+/* Reports imports and calls that unpickling in Python would make: for every file of the save, and for the other files
+ * in its directories, which a user may take for a part of it. */
 #include <inttypes.h>
 
 #include <zf/codec/code_list.h>
@@ -15,7 +15,7 @@ struct code {
     struct zf_err *err;
 };
 
-/* A file that cannot be read was told by the pass if the save needs it; one beside it is a note. */
+/* Scans one file.  If it cannot be read, verify_pass reported that if the save needs it; otherwise it is a note. */
 static bool code_look(struct code *c, const struct files_path *p)
 {
     zf_auto(mem) char *path = strndup(p->hh.key, p->hh.keylen);
@@ -55,7 +55,7 @@ static bool code_report_item(struct code *c, const struct zf_code_item *i)
                         i->files == 1 ? "" : "s");
 }
 
-/* Where Python ends, too, nothing is hidden behind it. */
+/* Reports where the scan of a pickle stopped.  If Python stops there, too, nothing can be hidden after it. */
 static bool code_report_stop(struct code *c, const struct zf_code_stop *s)
 {
     const struct verify_about about = {

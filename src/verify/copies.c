@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of a tensor that no file of the tree has, of which the pass does not know that they are equal (twins.h): those that
- * differ, whose first byte that does is looked for, and those that do not lie in files as they are. */
+/* Compares copies of a tensor that no file of the tree shows and that verify_pass did not find equal (twins.c): those
+ * that differ, to find their first different byte, and those that files do not hold unchanged. */
 #include <inttypes.h>
 
 #include <zf/base/ahead.h>
@@ -9,13 +9,13 @@
 
 #define CHUNK ((size_t)256 << 10)
 
-/* How far two copies are equal. */
+/* Result of comparing two copies. */
 struct copies_seen {
-    uint64_t same;     /* bytes */
-    struct zf_err err; /* reading failed; code ZF_OK: it did not */
+    uint64_t same;     /* equal bytes at the start */
+    struct zf_err err; /* why reading failed; code ZF_OK: it did not */
 };
 
-/* The first byte that differs of a[n] and b[n]. */
+/* The index of the first byte that differs between a[n] and b[n]. */
 static size_t copies_equal(const uint8_t *a, const uint8_t *b, size_t n)
 {
     size_t i = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is all that the tensors of all files refer to shown?  What they refer to the files say (extents.h), not the reader of the
- * format.  Bytes are accounted for if a file of the tree is made of them, if they are said to be a copy of such and
- * `copies` compares them, or padding that a rule of the format cuts; besides, if
- *  - they are equal, all that lie together, to a piece that is shown, or to a tensor that is shown in pieces;
- *  - a value that was read into memory stands for them (small tensors whose elements lie scattered);
- *  - they are part of a tensor only, and zero or at most COVERAGE_SMALL: padding between parameters;
- *  - a tensor has at most COVERAGE_SMALL bytes (steps, random states, meshes, of which state/ has one), or they are a
- *    pickle, whose values are in state/.
- * The rest is told: as a note where a note of opening may speak of the file (hints.h), else as damage. */
+/* Checks that all data which the tensors of all files refer to is shown.  The files themselves say what they refer to
+ * (extents.c), not the reader of the format.  Bytes are accounted for if a file of the tree is made of them, if they
+ * are declared a copy of such bytes and `copies` compares them, or padding that a rule of the format cuts; also if
+ *  - the whole contiguous range equals a shown piece, or a tensor that is shown in pieces;
+ *  - a value read into memory represents them (small tensors whose elements are scattered);
+ *  - they are only part of a tensor, and zero or at most COVERAGE_SMALL: padding between parameters;
+ *  - their tensor has at most COVERAGE_SMALL bytes (steps, random states, meshes, which state/ shows once), or they are
+ *    a pickle, whose values are in state/.
+ * The rest is reported: as a note if a note made on opening may mean the file (hints.h), else as damage. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -30,12 +30,12 @@ struct coverage_name {
     UT_hash_handle hh;
 };
 
-/* A file, and what of it is not shown. */
+/* A file and its bytes that are not shown. */
 struct coverage_file {
-    struct zf_source *src; /* a reference; NULL: it cannot be opened, or is none */
+    struct zf_source *src; /* a reference; NULL: it cannot be opened, or is not a file */
     struct extents x;
     struct gaps g;
-    struct zf_err err; /* it was not looked through; code ZF_OK: it was */
+    struct zf_err err; /* why it was not examined; code ZF_OK: it was */
 };
 
 /* Bytes that are shown nowhere. */
@@ -44,11 +44,11 @@ struct coverage_open {
     struct zf_source *src; /* the file, a reference */
     char *record;          /* owned */
     struct gap at;
-    bool beside;                /* opening did not look at the file */
-    bool stray;                 /* the file is somebody's own */
+    bool beside;                /* opening the checkpoint did not open the file */
+    bool stray;                 /* the file is the user's own, not the trainer's */
     bool alone;                 /* nothing of the file is shown */
-    bool matched;               /* they are a copy of bytes that are */
-    char sha256[ZF_SHA256_HEX]; /* "" = not asked for so far */
+    bool matched;               /* the bytes equal shown bytes */
+    char sha256[ZF_SHA256_HEX]; /* "" = not computed yet */
 };
 
 struct coverage {
@@ -60,12 +60,12 @@ struct coverage {
     struct coverage_name *made, *series; /* series: of files that are shown */
     struct hints hints;
     zf_vec(struct coverage_open) open;
-    size_t left;  /* of which are not known to be copies */
+    size_t left;  /* how many of `open` are not matched */
     uint8_t *buf; /* [COVERAGE_CHUNK] */
     struct zf_err *err;
 };
 
-/* Bytes that cannot be read were told by whoever needs them. */
+/* True unless out of memory: unreadable bytes are reported by the check that needs them. */
 static bool coverage_goes_on(struct coverage *c, const struct zf_err *why)
 {
     if (why->code == ZF_E_NOMEM)
@@ -75,7 +75,7 @@ static bool coverage_goes_on(struct coverage *c, const struct zf_err *why)
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 
-/* Files of the tree that are no tensors, as tensors of bytes. */
+/* Loads the tree's files that are not tensors, as tensors of bytes. */
 static bool coverage_load_blobs(struct coverage *c)
 {
     const struct zf_checkpoint *ck = c->v->c;
@@ -114,7 +114,7 @@ static bool coverage_load_shown(struct coverage *c)
            coverage_note_made(c, &c->v->places) && coverage_note_made(c, &c->blobs);
 }
 
-/* ---- what is not ----------------------------------------------------------------------------- */
+/* ---- what is not shown ----------------------------------------------------------------------- */
 
 static void coverage_file_free(void *file)
 {
@@ -160,7 +160,7 @@ static void *coverage_make(void *ctx, uint64_t i, struct zf_err *err)
     return zf_give(f);
 }
 
-/* ---- what need not be ------------------------------------------------------------------------ */
+/* ---- what need not be shown ------------------------------------------------------------------ */
 
 static bool coverage_is_zero(const struct coverage *c, struct zf_source *src, const struct gap *g,
                              bool *out, struct zf_err *err)
@@ -176,7 +176,7 @@ static bool coverage_is_zero(const struct coverage *c, struct zf_source *src, co
     return true;
 }
 
-/* Python's own bytes as a tensor: its values are in state/. */
+/* Is it a tensor whose bytes are a pickle?  Its values are in state/. */
 static bool coverage_is_pickle(struct zf_source *src, const struct gap *g, bool *out,
                                struct zf_err *err)
 {
@@ -204,14 +204,14 @@ static bool coverage_is_made(const struct coverage *c, const struct coverage_fil
 
     zf_out_fmt(&name, "%s%s", f->src->name, record);
     *out = zf_table_find_str(c->made, zf_out_text(&name)) != NULL;
-    /* the only archive of a file may be an item of it, too */
+    /* a file's only archive may also be listed as an item */
     zf_out_cut(&name, strlen(f->src->name));
     zf_out_fmt(&name, "!item@0%s", record);
     *out = *out || zf_table_find_str(c->made, zf_out_text(&name)) != NULL;
     return zf_out_ok(&name, err);
 }
 
-/* Without a look at other files. */
+/* Is the gap accounted for, without reading other files? */
 static bool coverage_is_fine(const struct coverage *c, const struct coverage_file *f,
                              const struct gap *g, bool *out, struct zf_err *err)
 {
@@ -221,7 +221,7 @@ static bool coverage_is_fine(const struct coverage *c, const struct coverage_fil
                                        : coverage_is_zero(c, f->src, g, out, err))));
 }
 
-/* The path with each number as 0. */
+/* Writes the path with each number replaced by 0. */
 static bool coverage_series(const struct files_path *path, struct zf_out *out, struct zf_err *err)
 {
     zf_auto(mem) char *name = strndup(path->hh.key, path->hh.keylen);
@@ -229,7 +229,7 @@ static bool coverage_series(const struct files_path *path, struct zf_out *out, s
     return name ? hints_series(name, out, err) : zf_fail_sys(err, "compare tensors with files");
 }
 
-/* A file that the reader did not open, and of no series that is shown, is somebody's own. */
+/* True if the file is the user's own: the reader did not open it, and no file of its series is shown. */
 static bool coverage_is_stray(struct coverage *c, const struct files_path *path,
                               const struct coverage_file *f, bool *out)
 {
@@ -271,7 +271,7 @@ static bool coverage_report_failure(struct coverage *c, const struct coverage_fi
     return verify_found(c->v, &about, c->err, text, why->msg);
 }
 
-/* A file that cannot be opened or read was told by whoever needs it. */
+/* Takes up the gaps of a file.  If it cannot be opened or read, the check that needs it reports that. */
 static bool coverage_take(struct coverage *c, const struct files_path *path,
                           const struct coverage_file *f)
 {
@@ -302,7 +302,7 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
     return true;
 }
 
-/* ---- copies that nobody spoke of ------------------------------------------------------------- */
+/* ---- copies that the format does not declare ------------------------------------------------- */
 
 static bool coverage_sum(struct zf_source *src, uint64_t off, uint64_t n, char out[ZF_SHA256_HEX],
                          struct zf_err *err)
@@ -312,7 +312,7 @@ static bool coverage_sum(struct zf_source *src, uint64_t off, uint64_t n, char o
     return window && zf_source_sha256(window, out, err);
 }
 
-/* The first of those of n bytes, which are together. */
+/* Index of the first open gap of n bytes (c->open is ordered by size). */
 static size_t coverage_first(const struct coverage *c, uint64_t n)
 {
     size_t i;
@@ -321,7 +321,7 @@ static size_t coverage_first(const struct coverage *c, uint64_t n)
     return i;
 }
 
-/* Those that are equal to n shown bytes are copies.  What cannot be read is none. */
+/* Marks open gaps that equal n shown bytes as matched.  Unreadable bytes match nothing. */
 static bool coverage_match(struct coverage *c, struct zf_source *src, uint64_t off, uint64_t n)
 {
     char is[ZF_SHA256_HEX] = "";
@@ -342,7 +342,7 @@ static bool coverage_match(struct coverage *c, struct zf_source *src, uint64_t o
     return true;
 }
 
-/* Equal to a piece of a tensor, or to a file of the tree. */
+/* Matches gaps with pieces of tensors and with files of the tree. */
 static bool coverage_match_places(struct coverage *c, const struct places *p)
 {
     for (size_t i = 0; i < p->file.n && c->left > 0; i++) {
@@ -358,7 +358,7 @@ static bool coverage_match_places(struct coverage *c, const struct places *p)
     return true;
 }
 
-/* Is it itself looked for? */
+/* Is the extent itself an unmatched gap? */
 static bool coverage_is_open(const struct coverage *c, const struct zf_source *src,
                              const struct extent *e)
 {
@@ -373,7 +373,7 @@ static bool coverage_is_open(const struct coverage *c, const struct zf_source *s
     return false;
 }
 
-/* Equal to a tensor of a file that is shown in several pieces. */
+/* Matches gaps with the tensors of a file that are shown in several pieces. */
 static bool coverage_match_extents(struct coverage *c, const struct coverage_file *f)
 {
     for (size_t i = 0; f->g.shown > 0 && i < f->x.at.n && c->left > 0; i++) {
@@ -385,7 +385,7 @@ static bool coverage_match_extents(struct coverage *c, const struct coverage_fil
     return true;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static int coverage_by_bytes(const void *a, const void *b)
 {
@@ -402,7 +402,7 @@ static int coverage_by_file(const void *a, const void *b)
     return d ? d : (x->at.off > y->at.off) - (x->at.off < y->at.off);
 }
 
-/* n gaps of one record, or of a file of which nothing is shown. */
+/* Reports n gaps in one record, or in a file of which nothing is shown. */
 static bool coverage_report(struct coverage *c, const struct coverage_open *o, size_t n)
 {
     zf_auto(out) struct zf_out series = {0};

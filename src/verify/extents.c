@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a file that its tensors refer to, as the file itself says: the pickles of torch.save (several archives in a row,
- * too), the header of safetensors, or all of it, of a chunk of a zarr array.  No reader of a format takes part. */
+/* The bytes of a file that its tensors refer to, according to the file itself: the pickles of torch.save (also of
+ * several archives in a row), the header of safetensors, or the whole file for a chunk of a zarr array.  No format
+ * reader is used. */
 #include "gaps.h"
 
 #include <inttypes.h>
@@ -15,10 +16,10 @@
 #define EXTENTS_MOST ((size_t)1 << 20)
 
 struct extents_seen {
-    UT_hash_handle hh; /* by address of the value */
+    UT_hash_handle hh; /* key: address of the value */
 };
 
-/* The values of one pickle. */
+/* A walk over the values of one pickle. */
 struct extents_walk {
     struct extents *x;
     struct zf_torch *torch;
@@ -45,7 +46,7 @@ static bool extents_add(struct extents *x, uint64_t off, uint64_t end, uint64_t 
     return last != NULL;
 }
 
-/* n bytes of a storage from off on: as they lie in the file, a compressed storage as a whole. */
+/* Adds n bytes of a storage from off on, at their place in the file; a compressed storage is added as a whole. */
 static bool extents_add_bytes(struct extents *x, struct zf_source *src, uint64_t off, uint64_t n,
                               uint64_t record, struct zf_err *err)
 {
@@ -64,7 +65,7 @@ static bool extents_add_bytes(struct extents *x, struct zf_source *src, uint64_t
 
 /* ---- torch.save ------------------------------------------------------------------------------ */
 
-/* Its dimensions without those of one element, the narrowest last; what follows without a gap is one. */
+/* A tensor's dimensions except those of size 1, smallest stride last; contiguous ones are merged. */
 struct extents_rows {
     uint32_t nd;
     uint64_t n[64], step[64], run; /* elements */
@@ -88,7 +89,7 @@ static bool extents_rows_of(const struct zf_torch_tensor *t, struct extents_rows
         out->n[at] = t->shape[d];
         out->nd++;
     }
-    /* rows that overlap the next ones leave no gap, either */
+    /* rows that overlap leave no gap, either */
     while (out->nd > 0 && out->step[out->nd - 1] <= out->run) {
         out->nd--;
         out->run += (out->n[out->nd] - 1) * out->step[out->nd];
@@ -167,7 +168,7 @@ static bool extents_push_inner(struct extents_walk *w, const struct zf_pv *v, st
             extents_push(w, zf_pv_kwargs(v), err) && extents_push(w, zf_pv_state(v), err));
 }
 
-/* Failures that are not of the machine. */
+/* Is the failure caused by the file's contents, not by the machine? */
 static bool extents_is_of_file(const struct zf_err *err)
 {
     return err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED || err->code == ZF_E_LIMIT ||
@@ -229,7 +230,7 @@ static bool extents_add_torch(struct extents *x, struct zf_source *src, const st
     return ok;
 }
 
-/* From the last archive to the first. */
+/* Adds the extents of all archives, from the last to the first. */
 static bool extents_add_archives(struct extents *x, struct zf_source *src,
                                  const struct zf_limits *lim, struct zf_err *err)
 {
@@ -254,7 +255,7 @@ static bool extents_add_archives(struct extents *x, struct zf_source *src,
     return true;
 }
 
-/* ---- others ---------------------------------------------------------------------------------- */
+/* ---- other formats --------------------------------------------------------------------------- */
 
 static bool extents_add_safetensors(struct extents *x, struct zf_source *src,
                                     const struct zf_limits *lim, struct zf_err *err)

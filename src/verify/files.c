@@ -10,7 +10,7 @@ struct files_listing {
     struct zf_err *err;
 };
 
-/* A file that was opened, and its directory. */
+/* Adds a file that was opened, and its directory. */
 static void files_note(void *ctx, const struct zf_file_stats *s)
 {
     struct files_listing *l = ctx;
@@ -48,7 +48,7 @@ bool files_init(struct files *f, struct zf_store *store, struct zf_err *err)
 
     *f = (struct files){.paths = NULL};
     zf_store_stats(store, files_note, &l);
-    /* who names one file means no others */
+    /* a user who names one file wants no others */
     for (struct files_path *d = zf_store_focus(store) ? NULL : f->dirs; d && l.ok; d = d->hh.next) {
         zf_auto(mem) char *dir = strndup(d->hh.key, d->hh.keylen);
         struct zf_entries e = {0};

@@ -3,7 +3,7 @@
 
 #include <zf/base/search.h>
 
-/* Bytes of rows are marked one by one, as many at once. */
+/* Bytes of strided rows are marked one by one, in windows of this size. */
 #define GAPS_WINDOW ((size_t)64 << 10)
 
 struct gaps_span {
@@ -15,10 +15,10 @@ struct gaps_work {
     const struct zf_source *src;
     const struct places *const *shown;
     size_t n;
-    bool rows;                      /* some of the places are */
-    zf_vec(struct gaps_span) plain; /* the others, by off, joined */
+    bool rows;                      /* some places are strided rows */
+    zf_vec(struct gaps_span) plain; /* the other places, merged, sorted by off */
     uint8_t *mark;                  /* [GAPS_WINDOW] */
-    uint64_t base;                  /* the byte that mark[0] is of */
+    uint64_t base;                  /* file offset of mark[0] */
     const struct extent *of;
     struct zf_err *err;
 };
@@ -61,7 +61,7 @@ static bool gaps_load(struct gaps_work *w)
     return true;
 }
 
-/* The first span that ends behind off. */
+/* Index of the first span that ends after off. */
 static size_t gaps_plain_at(const struct gaps_work *w, uint64_t off)
 {
     size_t i;
@@ -92,7 +92,7 @@ static void gaps_note_run(void *ctx, uint64_t off, uint64_t n)
     memset(w->mark + (off - w->base), 1, (size_t)n);
 }
 
-/* Bytes [off, end) are in no plain place; at most GAPS_WINDOW. */
+/* Adds the gaps in bytes [off, end), at most GAPS_WINDOW, which are in no plain place. */
 static bool gaps_add_window(struct gaps_work *w, uint64_t off, uint64_t end)
 {
     memset(w->mark, 0, (size_t)(end - off));

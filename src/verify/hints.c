@@ -45,7 +45,7 @@ void hints_fini(struct hints *h)
     zf_vec_fini(&h->at);
 }
 
-/* Begins a line of the text with the name, as a component of a path? */
+/* Does a line of the text start with the name, as a component of a path? */
 static bool hint_begins(const char *text, const char *name, size_t n)
 {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
@@ -54,7 +54,7 @@ static bool hint_begins(const char *text, const char *name, size_t n)
     return false;
 }
 
-/* Has a line of the text the last component of the path? */
+/* Does a line of the text contain the last component of the path? */
 static bool hint_ends(const char *text, const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

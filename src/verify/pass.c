@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files, by name, are cut into stretches that threads read; what a stretch gives is joined in the order of bytes: the
- * CRCs of an archive's members, and what was counted of the numbers of tensors.  Bytes that are made (decompressed,
- * swapped, values of pickles) come behind, through their sources. */
+/* Reads all files, sorted by name and cut into stretches that threads read; the results of stretches are joined in the
+ * order of bytes: the CRCs of archive members, and the counts of tensor values.  Bytes that are made (decompressed,
+ * swapped, values of pickles) follow after all files, through their sources. */
 #include <pthread.h>
 #include <zlib.h>
 
@@ -19,7 +19,7 @@ struct pass {
     zf_vec(struct shard) shard; /* by name */
     uint64_t n_stretches;
     pthread_mutex_t lock;  /* of the buffers */
-    zf_vec(void *) buffer; /* those that are free */
+    zf_vec(void *) buffer; /* free buffers */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static void *pass_borrow(struct pass *p, struct zf_err *err)
     if (p->buffer.n > 0)
         b = p->buffer.at[--p->buffer.n];
     (void)pthread_mutex_unlock(&p->lock);
-    /* the kernel copies faster to where a page begins */
+    /* the kernel copies faster to a page-aligned address */
     b = b ? b : aligned_alloc(PAGE, STRETCH_CHUNK + PAGE);
     if (!b)
         (void)zf_fail_sys(err, "read");
@@ -52,7 +52,7 @@ static void pass_give_back(struct pass *p, void *b)
         free(b);
 }
 
-/* The last file that begins at or before stretch i. */
+/* The last file that starts at or before stretch i. */
 static struct shard *pass_shard(const struct pass *p, uint64_t i)
 {
     size_t next;
@@ -61,7 +61,7 @@ static struct shard *pass_shard(const struct pass *p, uint64_t i)
     return &p->shard.at[next - 1];
 }
 
-/* Its i-th stretch, counted through all files: bytes [off, *end_out). */
+/* The offset of stretch i, counted over all files, within its file s; *end_out: where it ends. */
 static uint64_t pass_span(const struct shard *s, uint64_t i, uint64_t *end_out)
 {
     const uint64_t off = (i - s->first_stretch) * PASS_STRETCH, left = s->src->size - off;
@@ -102,7 +102,7 @@ static void *pass_make(void *ctx, uint64_t i, struct zf_err *err)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* The archive as a whole, told with its first stretch. */
+/* Reports findings about the archive as a whole, together with its first stretch. */
 static bool pass_report_archive(struct pass *p, const struct shard *s, struct zf_err *err)
 {
     struct verify_about about = {
@@ -176,7 +176,7 @@ static void pass_join_values(struct pass *p, const struct zf_source *file, const
     }
 }
 
-/* A read that failed: of a file that changed, or is gone, once. */
+/* Reports a failed read; for a file that changed or is gone, only once. */
 static bool pass_report_failure(struct pass *p, struct shard *s, const struct zf_err *why,
                                 struct zf_err *err)
 {
@@ -300,7 +300,7 @@ static bool pass_add(struct pass *p, struct zf_source *src, struct zf_err *err)
     return ok || pass_report_failure(p, NULL, &why, err);
 }
 
-/* Archives without a tensor count too: what is in state/ comes from them. */
+/* Adds the opened archives, also those without tensors: the contents of state/ come from them. */
 static bool pass_add_opened(struct pass *p, struct zf_err *err)
 {
     struct pass_paths paths = {.store = p->v->c->store, .ok = true, .err = err};

@@ -6,14 +6,14 @@
 #include <zf/base/table.h>
 
 struct places_index {
-    UT_hash_handle hh; /* by address of the source */
+    UT_hash_handle hh; /* key: address of the source */
     size_t file;
 };
 
 struct places_making {
     struct places *p;
     uint32_t tensor;
-    uint32_t elem; /* bytes of an element */
+    uint32_t elem; /* bytes per element */
     struct zf_err *err;
 };
 
@@ -62,7 +62,7 @@ static bool places_add_made(struct places_making *m, struct zf_source *src, uint
     return last != NULL;
 }
 
-/* A stream that is decompressed is one place, however many pieces of it are asked for. */
+/* Adds a compressed stream as one place, however many pieces of it are used. */
 static bool places_add_packed(struct places_making *m, const struct zf_trace *t)
 {
     const struct place at = {.off = t->off, .end = t->off + t->packed};
@@ -74,7 +74,7 @@ static bool places_add_packed(struct places_making *m, const struct zf_trace *t)
             places_add(m, t->src, at));
 }
 
-/* n bytes of a source from off on, which follow one another.  A copy that was lost may be larger than its source. */
+/* Adds n contiguous bytes of a source from off on.  A lost copy may extend beyond its source. */
 static bool places_add_run(struct places_making *m, struct zf_source *src, uint64_t off, uint64_t n)
 {
     n = off < src->size ? (n < src->size - off ? n : src->size - off) : 0;
@@ -101,7 +101,7 @@ static bool places_add_run(struct places_making *m, struct zf_source *src, uint6
     return true;
 }
 
-/* Bytes from the first to behind the last. */
+/* Number of bytes from the first to the last one of the rows. */
 static uint64_t place_rows_span(const struct place_rows *r)
 {
     uint64_t span = r->run;
@@ -111,7 +111,7 @@ static uint64_t place_rows_span(const struct place_rows *r)
     return span;
 }
 
-/* The piece as rows, widest steps first; what follows without a gap is one.  False: it has more dimensions. */
+/* Describes the piece as rows, largest strides first; contiguous ones are merged.  False: too many dimensions. */
 static bool place_rows_of(const struct zf_extent *e, struct place_rows *out)
 {
     *out = (struct place_rows){.run = 1};
@@ -155,7 +155,7 @@ static bool places_add_each_row(struct places_making *m, const struct zf_extent 
     return true;
 }
 
-/* Rows in one file are kept as they are described; those that are not are told one by one. */
+/* Adds rows: if all are in one file, as one place with strides, else row by row. */
 static bool places_add_rows(struct places_making *m, const struct zf_extent *e)
 {
     struct place_rows r;
@@ -258,7 +258,7 @@ bool places_init(struct places *p, const struct zf_verify_tensor *tensor, size_t
     return true;
 }
 
-/* Where the places that have byte `off` of a file end; off: none has. */
+/* The end of the places that contain byte `off` of a file; off: no place does. */
 static uint64_t places_end(const struct places *p, const struct zf_source *file, uint64_t off)
 {
     const struct place_file *f = places_find(p, file);
@@ -270,7 +270,7 @@ static uint64_t places_end(const struct places *p, const struct zf_source *file,
     return end;
 }
 
-/* Is each of n bytes of a source in a place of either?  Between rows is as good as in one; bytes that are made are. */
+/* Are all n bytes of a source in a place of p or other?  Bytes between rows, and bytes that are made, count as yes. */
 static bool places_cover(const struct places *p, const struct places *other, struct zf_source *src,
                          uint64_t off, uint64_t n)
 {
@@ -288,7 +288,7 @@ static bool places_cover(const struct places *p, const struct places *other, str
     return true;
 }
 
-/* Copies of copies take as many rounds; what a round adds is surely found by the next. */
+/* Upper bound of the rounds needed for copies of copies: each round uses what the previous one added. */
 #define PLACES_ROUNDS 8
 
 bool places_init_copies(struct places *p, const struct places *shown, const struct zf_copy *copy,
@@ -344,11 +344,11 @@ size_t place_begin(const struct place_file *f, uint64_t first)
     return i;
 }
 
-/* Of the rows of dimensions d and further, which begin at off. */
+/* A walk over rows within [first, end). */
 struct rows_walk {
     const struct place_rows *r;
-    uint64_t inner[PLACE_DIMS +
-                   1]; /* bytes from the first to behind the last of dimensions d and further */
+    uint64_t
+        inner[PLACE_DIMS + 1]; /* bytes from the first to the last one of dimensions d and up */
     uint64_t first, end;
     place_run_fn *fn;
     void *ctx;
@@ -363,7 +363,7 @@ static void place_rows_emit(const struct rows_walk *w, uint64_t off)
         w->fn(w->ctx, from, to - from);
 }
 
-/* Depth is at most PLACE_DIMS. */
+/* Visits the rows of dimensions d and up, which start at off.  Recursive: at most PLACE_DIMS deep. */
 static void place_rows_walk(const struct rows_walk *w, uint32_t d, uint64_t off)
 {
     if (d == w->r->nd) {

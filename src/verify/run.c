@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks, one after the other. */
+/* Runs the checks, one after the other. */
 #include <zf/base/table.h>
 
 #include "sums.h"
 
-/* A file that was replaced after it was read left no trace in the reads. */
+/* Reports a file that was replaced after it had been read, which no read could notice. */
 static bool verify_unchanged(struct verify *v, struct zf_err *err)
 {
     struct zf_err why;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that is read through, and what is recorded of its bytes. */
+/* A file that is read completely, and what is recorded about its bytes. */
 #include "stretch.h"
 
 #include <zf/base/search.h>
@@ -10,10 +10,10 @@
 #define ZIP_BEGINS "PK\3\4"
 #define ZIP_ENDS "PK\5\6"
 #define SIGN_BYTES 4u
-/* Of the end record, without a comment. */
+/* Size of zip's end record, without a comment. */
 #define ZIP_END_BYTES 22u
 
-/* An archive begins as one; of one with a damaged beginning the end shows it. */
+/* Is it a zip archive?  It starts with a signature; if the start is damaged, the end record shows it. */
 static bool shard_is_archive(struct zf_source *src, bool *out, struct zf_err *err)
 {
     char begin[SIGN_BYTES], end[SIGN_BYTES];
@@ -57,7 +57,7 @@ void shard_fini(struct shard *s)
 struct shard_loading {
     struct shard *s;
     const struct zf_limits *lim;
-    uint64_t base; /* of the archive */
+    uint64_t base; /* offset of the archive */
 };
 
 static bool shard_add_part(void *ctx, const struct zf_zip_part *p, struct zf_err *err)
@@ -79,7 +79,7 @@ static bool shard_add_part(void *ctx, const struct zf_zip_part *p, struct zf_err
     return to->name || !p->name || zf_fail_sys(err, "read an archive");
 }
 
-/* Damage is kept; another failure is one. */
+/* Records damage in s->bad; other failures are returned. */
 static bool shard_keep_bad(struct shard *s, uint64_t first, uint64_t end, struct zf_err *err)
 {
     if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED && err->code != ZF_E_LIMIT)
@@ -92,7 +92,8 @@ static bool shard_keep_bad(struct shard *s, uint64_t first, uint64_t end, struct
     return to != NULL;
 }
 
-/* Bytes outside of archives, of which one begins nevertheless, or, beside the only archive of a file, are told. */
+/* Checks bytes outside of archives: an archive that starts there lacks its directory.  only: bytes next to the only
+ * archive of a file become a part, too. */
 static bool shard_add_rest(struct shard_loading *l, uint64_t first, uint64_t end, bool only,
                            struct zf_err *err)
 {
@@ -132,7 +133,7 @@ static int shard_by_place(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* From the last archive to the first. */
+/* Loads all archives, from the last to the first. */
 static bool shard_load_all(struct shard_loading *l, struct zf_err *err)
 {
     uint64_t end = l->s->src->size;

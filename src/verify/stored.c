@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights of stored/ beside the masters they were rounded from.  A trainer may round in its own way, or may not have copied the
- * masters since its last step: a difference is a note.  Reading all of both once more would double what is read, so blocks
- * spread over each tensor are compared; weights of another step differ all over. */
+/* Compares weights in stored/ with the master weights they were rounded from.  A trainer may round differently, or may
+ * not have copied the masters since its last step: a difference is a note.  Reading everything again would double the
+ * I/O, so only blocks spread over each tensor are compared; weights of another step differ everywhere. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "checks.h"
 
-/* Of each tensor one element in SHARE, in at most BLOCKS blocks of LEAST to MOST elements. */
+/* Compares one element in SHARE of each tensor, in at most BLOCKS blocks of LEAST to MOST elements. */
 #define STORED_SHARE 200u
 #define STORED_BLOCKS 16u
 #define STORED_LEAST 256u
@@ -20,7 +20,7 @@
 #define STORED_BYTES ((size_t)STORED_MOST * 4)
 
 struct stored_pair {
-    size_t number; /* of the tensor that is verified */
+    size_t number; /* number of the tensor being verified */
     const struct zf_tensor *weight, *master;
 };
 
@@ -29,16 +29,16 @@ struct stored {
     zf_vec(struct stored_pair) pair;
 };
 
-/* Of one pair. */
+/* Result for one pair. */
 struct stored_seen {
     bool differ;
-    uint64_t at; /* an element that does, … */
+    uint64_t at; /* an element that differs, … */
     float weight, rounded;
     uint64_t bytes; /* read */
     struct zf_err err;
 };
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- which pairs ----------------------------------------------------------------------------- */
 
 static bool stored_is_pair(const struct zf_tensor *weight, const struct zf_tensor *master)
 {
@@ -48,7 +48,7 @@ static bool stored_is_pair(const struct zf_tensor *weight, const struct zf_tenso
            zf_shape_equal(weight->ndim, weight->shape, master->ndim, master->shape);
 }
 
-/* The masters of "stored" are in the root, of "RANK/stored" in RANK. */
+/* The set with the master weights: the root for "stored", RANK for "RANK/stored". */
 static const struct zf_set *stored_masters(const struct zf_checkpoint *c, const struct zf_set *s)
 {
     static const char name[] = "stored";
@@ -83,7 +83,7 @@ static bool stored_list(struct stored *s, struct zf_err *err)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Exact: what is cast to has at most 32 bits. */
+/* The element as a float, exactly: its type has at most 32 bits. */
 static float stored_number(const uint8_t *p, enum zf_dtype type)
 {
     float f;
@@ -92,7 +92,7 @@ static float stored_number(const uint8_t *p, enum zf_dtype type)
     return f;
 }
 
-/* The first of n elements that differs; NaN is NaN, whatever its bits are. */
+/* Finds the first of n elements that differs; all NaNs are equal, whatever their bits. */
 static void stored_find(const uint8_t *weight, const uint8_t *rounded, enum zf_dtype type, size_t n,
                         uint64_t first, struct stored_seen *out)
 {
@@ -124,7 +124,7 @@ static bool stored_compare(const struct stored_pair *p, uint8_t *buf, struct sto
                    blocks = n ? stored_clamp(share / block, 1, STORED_BLOCKS) : 0;
 
     for (uint64_t i = 0; i < blocks && !out->differ; i++) {
-        /* the last one ends where the tensor does, whose head was compared when it was opened */
+        /* the last block ends at the tensor's end; the start was compared when opening */
         const uint64_t first = i + 1 < blocks ? (n - block) / (blocks - 1) * i : n - block;
         const size_t bytes = (size_t)block * each;
 
@@ -154,9 +154,9 @@ static void *stored_make(void *ctx, uint64_t i, struct zf_err *err)
     return out;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
-/* What cannot be read was told by the pass. */
+/* Compares and reports the pairs; verify_pass has already reported what cannot be read. */
 static bool stored_run(struct stored *s, struct zf_err *err)
 {
     const uint32_t jobs = s->v->o->jobs;

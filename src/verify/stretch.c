@@ -20,18 +20,18 @@ void stretch_free(void *stretch)
     }
 }
 
-/* Bytes of a file in memory. */
+/* Bytes of a file, in memory. */
 struct chunk {
     const struct verify *verify;
     struct stretch *to;
-    const uint8_t *p; /* of [off, end), and some behind it */
+    const uint8_t *p; /* bytes [off, end), and a few after them */
     uint64_t off, end;
     const struct zf_verify_tensor *tensor;
     const struct place *place;
     struct values *value;
 };
 
-/* Elements that begin in a run of bytes that begins with one. */
+/* Counts the elements in a run of bytes that starts with a whole element. */
 static void stretch_add_run(void *ctx, uint64_t off, uint64_t n)
 {
     const struct chunk *c = ctx;
@@ -51,7 +51,7 @@ static struct values *stretch_value(struct stretch *s, uint32_t tensor, struct z
     return to ? &to->v : NULL;
 }
 
-/* An element counts where it begins. */
+/* The first element at or after off: an element belongs to the chunk it starts in. */
 static uint64_t stretch_align(const struct place *at, uint64_t off, uint32_t each)
 {
     return off <= at->off ? at->off : at->off + (off - at->off + each - 1) / each * each;

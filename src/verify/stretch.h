@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are read through, a stretch at a time. */
+/* Files that are read completely, one stretch at a time. */
 #ifndef VERIFY_STRETCH_H
 #define VERIFY_STRETCH_H
 
@@ -13,15 +13,15 @@
 /* A part of an archive (zf/codec/zip_parts.h). */
 struct shard_part {
     uint64_t first, end, data, data_end;
-    uint64_t base; /* where its archive begins */
-    uint32_t crc;  /* recorded; 0 = it is not */
-    uint32_t is;   /* of the bytes that were joined so far */
+    uint64_t base; /* offset of its archive */
+    uint32_t crc;  /* recorded checksum; 0 = none */
+    uint32_t is;   /* checksum of the bytes joined so far */
     bool packed;   /* compressed */
     const char *differs;
     char *name; /* owned; NULL: bytes of no member */
 };
 
-/* Bytes that should be an archive, and are none. */
+/* Bytes that should be an archive, but are not. */
 struct shard_bad {
     uint64_t first, end;
     struct zf_err why;
@@ -30,13 +30,13 @@ struct shard_bad {
 struct shard {
     struct zf_source *src;           /* a reference */
     const struct place_file *places; /* or NULL */
-    bool summed;                     /* its SHA-256 is recorded: it is read in one stretch */
-    uint64_t first_stretch;          /* its number, counted through all files */
-    pthread_mutex_t lock;            /* of loading the parts */
-    bool loaded, failed;             /* failed: reading it, which was told */
-    bool archive;                    /* holds one, or several as .distcp does */
+    bool summed;                     /* its SHA-256 is recorded: the file is read in one stretch */
+    uint64_t first_stretch;          /* number of its first stretch, counted over all files */
+    pthread_mutex_t lock;            /* held while loading the parts */
+    bool loaded, failed;             /* failed: a read failed, which was reported */
+    bool archive;                    /* holds a zip archive, or several as .distcp does */
     zf_vec(struct shard_bad) bad;
-    zf_vec(struct shard_part) part; /* of archives, in the order of bytes */
+    zf_vec(struct shard_part) part; /* parts of archives, by offset */
 };
 
 bool shard_init(struct shard *s, struct zf_source *src, const struct places *places,
@@ -45,22 +45,22 @@ void shard_fini(struct shard *s);
 
 /* Reads the directories of its archives, once, from any thread.  Damage goes to s->bad.  Errors: ZF_E_NOMEM; of reading. */
 bool shard_load(struct shard *s, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-/* Gives back what was loaded. */
+/* Frees what was loaded. */
 void shard_unload(struct shard *s);
 
-/* The first part that ends behind `off`. */
+/* Index of the first part that ends after `off`. */
 size_t shard_part_at(const struct shard *s, uint64_t off);
 
-/* Decompresses a member: its length and checksum.  Errors: ZF_E_FORMAT; of reading. */
+/* Decompresses a member to check its length and checksum.  Errors: ZF_E_FORMAT; of reading. */
 bool shard_unpack(const struct shard *s, const struct shard_part *p, const struct zf_limits *lim,
                   void *buf, size_t room, struct zf_err *err) ZF_CHECKED;
 
 /* ---- stretch --------------------------------------------------------------------------------- */
-/* A stretch of a file, or bytes that are made, read and counted by one thread. */
+/* A stretch of a file, or bytes that are made (decompressed, swapped), read and counted by one thread. */
 
-/* Bytes that are read at once: they stay in the second-level cache while they are looked through. */
+/* Bytes per read: they stay in the L2 cache while they are checked. */
 #define STRETCH_CHUNK ((size_t)512 << 10)
-/* An element that begins in a chunk may end behind it. */
+/* Extra bytes for an element that starts in a chunk and ends after it. */
 #define STRETCH_BEHIND 16u
 
 struct stretch_crc {
@@ -80,9 +80,9 @@ struct stretch {
     twins_parts twins;
     zf_vec(struct zf_err) bad;  /* members that cannot be decompressed, … */
     zf_vec(size_t) bad_part;    /* … and which they are */
-    char sha256[ZF_SHA256_HEX]; /* of the whole file; "" = it was not asked for */
+    char sha256[ZF_SHA256_HEX]; /* of the whole file; "" = not wanted */
     uint64_t bytes;             /* read */
-    struct zf_err err;          /* reading failed; code ZF_OK: it did not */
+    struct zf_err err;          /* why reading failed; code ZF_OK: it did not */
 };
 
 void stretch_free(void *stretch);
@@ -94,7 +94,7 @@ static inline void zf_auto_stretch(struct stretch **s)
 /* Reads bytes [off, end) of a file through buf[STRETCH_CHUNK + STRETCH_BEHIND].  Errors: ZF_E_NOMEM; of reading. */
 bool stretch_read(const struct verify *v, struct shard *s, uint64_t off, uint64_t end,
                   struct stretch *out, uint8_t *buf, struct zf_err *err) ZF_CHECKED;
-/* Bytes that are made, through their source. */
+/* Reads bytes that are made, through their source. */
 bool stretch_read_made(const struct verify *v, const struct place_made *m, struct stretch *out,
                        uint8_t *buf, struct zf_err *err) ZF_CHECKED;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings of opening: lost bytes, a finding for each file and reason with all tensors that have any there; tensors of
- * which only the name is left; notes. */
+/* Reports what opening the checkpoint found: lost bytes, one finding per file and reason with all tensors that lost
+ * data there; tensors of which only the name is left; notes. */
 #include <zf/base/out.h>
 #include <zf/base/table.h>
 
 #include "checks.h"
 
-/* A reason, and who lost bytes for it. */
+/* A reason, and the tensors that lost bytes for it. */
 struct loss {
-    UT_hash_handle hh; /* by file and reason, each with its NUL */
+    UT_hash_handle hh; /* key: file and reason, each with its NUL */
     place_tensors tensors;
     zf_vec(const char *) missing; /* names, borrowed */
 };
@@ -94,7 +94,7 @@ static bool structure_report(const struct losses *l, struct verify *v, struct zf
     return true;
 }
 
-/* What degraded opening says in a note only may be a file that is missing. */
+/* Reports the failure that degraded opening turned into a mere note: it may be a missing file. */
 static bool structure_report_refusal(struct verify *v, struct zf_err *err)
 {
     const struct zf_err *why = v->o->refused;
@@ -114,7 +114,7 @@ bool verify_structure(struct verify *v, struct zf_err *err)
     ok = ok && structure_report_refusal(v, err);
     for (uint32_t i = 0; ok && i < v->c->n_notes; i++) {
         if (!v->o->quick && !v->o->part && v->c->note[i].kind == ZF_NOTE_UNCOMPARED)
-            continue; /* it is compared by now */
+            continue; /* it has been compared by now */
         const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE, .file = ""};
 
         ok = verify_found(v, &about, err, "%s", v->c->note[i].text);

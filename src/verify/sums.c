@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of sha256sum(1) is 64 digits, a blank, a blank or '*', and a name; one that begins with '\' has "\\" and "\n" in
- * its name for a backslash and a newline. */
+/* A line of sha256sum(1) has 64 digits, a blank, a blank or '*', and a name; in a line that starts with '\', "\\" and
+ * "\n" in the name mean a backslash and a newline. */
 #include "sums.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 #define DIGITS ((size_t)ZF_SHA256_HEX - 1)
 #define CHUNK ((size_t)1 << 20)
 
-/* ---- which are recorded ------------------------------------------------------------------------ */
+/* ---- recorded sums ----------------------------------------------------------------------------- */
 
 static bool sums_is_digest(const char *p)
 {
@@ -28,7 +28,7 @@ static bool sums_is_digest(const char *p)
     return true;
 }
 
-/* Takes name.  want: DIGITS digits. */
+/* Adds a line; takes ownership of name.  want: DIGITS digits. */
 static struct sums_line *sums_add(struct sums *s, char *name, const char *by, const char *want,
                                   struct zf_err *err)
 {
@@ -47,7 +47,7 @@ static struct sums_line *sums_add(struct sums *s, char *name, const char *by, co
     return to;
 }
 
-/* The name in p[n], unescaped; "" where it is none.  NULL: no memory. */
+/* The name in p[n], unescaped; "" if it is invalid.  NULL: out of memory. */
 static char *sums_name(const char *p, size_t n, bool escaped)
 {
     zf_auto(mem) char *plain = calloc(1, n + 1);
@@ -107,7 +107,7 @@ static bool sums_load_list(struct sums *s, const struct verify *v, struct zf_err
     return true;
 }
 
-/* Its fault was told when the checkpoint was opened. */
+/* Loads integrity.json; a damaged one was reported when the checkpoint was opened. */
 static bool sums_load_integrity(struct sums *s, const struct verify *v, struct zf_err *err)
 {
     const struct zf_blob *blob = zf_checkpoint_blob(v->c, "state/" INTEGRITY);
@@ -138,9 +138,9 @@ static bool sums_load_integrity(struct sums *s, const struct verify *v, struct z
     return true;
 }
 
-/* ---- of which files ---------------------------------------------------------------------------- */
+/* ---- the files they belong to ------------------------------------------------------------------ */
 
-/* The directory of the first shard, as the store has it; "" = its own. */
+/* The directory of the first shard within the store; "" = the store's root. */
 static char *sums_shard_dir(const struct verify *v)
 {
     const char *name = v->places.file.n ? v->places.file.at[0].src->name : "",
@@ -206,7 +206,7 @@ void sums_fini(struct sums *s)
     zf_vec_fini(&s->line);
 }
 
-/* The first of the file's lines; n: there is none. */
+/* Index of the file's first line; the number of lines if it has none. */
 static size_t sums_first(const struct sums *s, const struct zf_source *file)
 {
     size_t i;
@@ -226,9 +226,9 @@ void sums_set(struct sums *s, const struct zf_source *file, const char is[ZF_SHA
         memcpy(s->line.at[i].is, is, ZF_SHA256_HEX);
 }
 
-/* ---- what they are ----------------------------------------------------------------------------- */
+/* ---- actual sums ------------------------------------------------------------------------------- */
 
-/* The sum of a file of the tree in `out`, "" where it cannot be read, which *why says. */
+/* Computes the sum of a file of the tree; "" if it cannot be read, for the reason *why. */
 static bool sums_of_tree(struct zf_tree *t, const struct zf_stat *st, char out[ZF_SHA256_HEX],
                          struct zf_err *why)
 {
@@ -259,11 +259,11 @@ struct sums_tree {
     struct zf_tree *tree;
 };
 
-/* A line that no file of the checkpoint fulfils. */
+/* What was found for a line without a matching file in the checkpoint. */
 struct sums_seen {
     bool there;
     char is[ZF_SHA256_HEX];
-    struct zf_err why; /* it cannot be read; code ZF_OK: it was */
+    struct zf_err why; /* why it cannot be read; code ZF_OK: it was read */
 };
 
 static bool sums_fits(const struct sums_line *l)
@@ -300,7 +300,7 @@ static bool sums_report_line(const struct sums_line *l, const struct sums_seen *
     if (sums_fits(l) || (seen->there && strcmp(seen->is, l->want) == 0))
         return true;
     if (is[0]) {
-        /* Any of its bytes may be wrong, and so any tensor that has some there. */
+        /* Any byte of the file may be wrong, and so any tensor that has data in it. */
         return (!l->src || places_tensors(&v->places, l->src, 0, l->src->size, &v->hit, err)) &&
                verify_found(v, &about, err, "its SHA-256 is %.16s…, %s has %.16s…", is, l->by,
                             l->want);
@@ -310,7 +310,7 @@ static bool sums_report_line(const struct sums_line *l, const struct sums_seen *
         return verify_found(v, &about, err, "%s", seen->why.msg);
     }
     if (l->src)
-        return true; /* that it could not be read was told */
+        return true; /* the failed read was reported */
     return verify_found(v, &about, err, "the file is missing, but %s lists its SHA-256", l->by);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that are compared while each file is read once: of both sides of each a sum is made with keys that are drawn anew by
- * each process.  Sums of bytes that differ are equal in one of 2^58 cases, whatever is in the files. */
+/* Compares copies while reading each file only once: both sides of each are hashed with keys that each process draws at
+ * random.  Different bytes have equal hashes in one of 2^58 cases, whatever the files contain. */
 #include "checks.h"
 
 #include <zf/base/hash.h>
@@ -126,7 +126,7 @@ void twins_fini(struct twins *t)
 
 /* ---- summing up ------------------------------------------------------------------------------ */
 
-/* Words [first, end) of a range, of which p has the first one. */
+/* The sum of words [first, end) of a range; p points to the first of them. */
 static struct twins_sum twins_sum(const struct twins *t, const struct twins_range *r,
                                   const uint8_t *p, uint64_t first, uint64_t end)
 {
@@ -134,7 +134,7 @@ static struct twins_sum twins_sum(const struct twins *t, const struct twins_rang
     uint64_t w = end;
     uint32_t word = 0;
 
-    if (w * WORD > r->n) { /* the last one, which is not whole */
+    if (w * WORD > r->n) { /* the last word is incomplete */
         w--;
         memcpy(&word, p + (w - first) * WORD, (size_t)(r->n - w * WORD));
         s = (struct twins_sum){{word, word}};
@@ -149,7 +149,7 @@ static struct twins_sum twins_sum(const struct twins *t, const struct twins_rang
     return s;
 }
 
-/* The first range of the file that ends behind off. */
+/* Index of the first range of the file that ends after off. */
 static size_t twins_first(const struct twins *t, const struct zf_source *file, uint64_t off)
 {
     const struct twins_range *r = t->range.at;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Almost all numbers are in order: blocks are looked through as whole numbers, many at once, and only one with something in
- * it is counted number by number. */
+/* Almost all values are normal: blocks are scanned as integers, many at once, and only a block with an unusual value is
+ * counted value by value. */
 #include "checks.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* Bytes that are looked through at once. */
+/* Bytes scanned at once. */
 #define BLOCK_BYTES 4096u
 
-/* Bits of a float but for its sign; NaN are above `inf`. */
+/* The bit patterns of a float type, without the sign. */
 struct values_form {
-    uint8_t bytes;     /* of a number, half of a complex one */
-    uint8_t parts;     /* numbers of an element */
-    uint64_t inf;      /* magnitude of infinity; NaN are larger */
-    uint64_t denormal; /* magnitudes below it, but for 0 */
+    uint8_t bytes;     /* of a number; a complex element has two */
+    uint8_t parts;     /* numbers per element */
+    uint64_t inf;      /* magnitude of infinity; NaNs are larger */
+    uint64_t denormal; /* magnitudes below it, except 0 */
 };
 
 static const struct values_form forms[ZF_DT_COUNT] = {
@@ -25,7 +25,8 @@ static const struct values_form forms[ZF_DT_COUNT] = {
     [ZF_DT_C32] = {2, 2, 0x7c00, 0x400},
     [ZF_DT_C64] = {4, 2, 0x7f800000, 0x800000},
     [ZF_DT_C128] = {8, 2, 0x7ff0000000000000, 0x10000000000000},
-    [ZF_DT_F8_E4M3] = {1, 1, 0x7e, 0x08}, /* no infinity: its largest number is not told as one */
+    [ZF_DT_F8_E4M3] = {1, 1, 0x7e,
+                       0x08}, /* has no infinity: its largest number does not count as one */
     [ZF_DT_F8_E5M2] = {1, 1, 0x7c, 0x04},
 };
 
@@ -34,8 +35,8 @@ bool values_are_floats(enum zf_dtype t)
     return forms[t].bytes > 0;
 }
 
-/* Of the numbers of a block: the largest magnitude, the smallest less 1 (that of 0 is none), which bits any of them has,
- * and which any has otherwise than the first number. */
+/* About the numbers of a block: the largest magnitude, the smallest minus 1 (ignoring 0), the bits set in any number,
+ * and the bits in which any number differs from the first. */
 struct values_seen {
     uint64_t most, least, bits, other;
 };
@@ -43,7 +44,7 @@ struct values_seen {
 #if defined(__clang__)
 #define VECTORS
 #else
-#define VECTORS __attribute__((optimize("O3"))) /* where gcc 10 makes loops into vectors */
+#define VECTORS __attribute__((optimize("O3"))) /* gcc 10 vectorizes loops only with -O3 */
 #endif
 #define SCAN(name, type, attributes)                                                               \
     attributes static struct values_seen name(const uint8_t *p, size_t n, const uint8_t *first)    \
@@ -83,7 +84,7 @@ static struct values_seen values_scan(const uint8_t *p, size_t n, const uint8_t 
 {
 #if defined(__x86_64__)
     static _Atomic int
-        known; /* 0 = not asked yet, 1 = no, 2 = yes: asking takes longer than a block */
+        known; /* 0 = not asked yet, 1 = no, 2 = yes; cached, as asking takes longer than a block */
 
     if (known == 0)
         known = __builtin_cpu_supports("avx2") ? 2 : 1;
@@ -101,7 +102,7 @@ static uint64_t values_bits(const uint8_t *p, uint8_t bytes)
     return v;
 }
 
-/* One by one. */
+/* Counts n elements one by one. */
 static void values_count(struct values *v, enum zf_dtype t, const uint8_t *p, size_t n,
                          bool negative, uint64_t at)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings about the numbers of each tensor. */
+/* Reports findings about the values of each tensor. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "checks.h"
 
-/* Of at least this many numbers, this many in a hundred: smaller than the smallest normal number of their type. */
+/* Denormals are reported if a tensor has at least this many numbers, and this many percent of them are denormal. */
 #define DENORMAL_LEAST 64u
 #define DENORMAL_PERCENT 10u
 
@@ -18,7 +18,7 @@ bool verify_are_squares(const struct zf_verify_tensor *t)
            (n == k || t->set->path[n - k - 1] == '/');
 }
 
-/* A framework's own buffers may end in padding that nobody has set. */
+/* Is it a framework's own buffer, which may end in uninitialized padding? */
 static bool values_are_padded(const struct zf_verify_tensor *t)
 {
     return strncmp(t->set->path, "bucket", 6) == 0;
@@ -73,7 +73,7 @@ static bool values_is_denormal(const struct verify *v, size_t i)
     return x->n >= DENORMAL_LEAST && x->denormal >= x->n / (100 / DENORMAL_PERCENT);
 }
 
-/* Of many tensors a fresh optimizer, or a norm, has one value throughout: one note for all of them. */
+/* Adds one note for all tensors that `is` selects: a new optimizer, or a norm, has many tensors of a single value. */
 static bool values_report_notes(struct verify *v, bool (*is)(const struct verify *v, size_t i),
                                 const char *what, struct zf_err *err)
 {
