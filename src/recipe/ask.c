@@ -6,7 +6,7 @@
 
 #include <zf/model/build.h>
 
-/* Two tensors are alike if they are the same in this many places, of this many bytes each. */
+/* Two tensors are alike if they are equal at this many positions, in this many bytes at each. */
 #define SAMPLES 64
 #define SAMPLE_BYTES (64u << 10)
 
@@ -30,7 +30,7 @@ bool ask_size(void *ctx, const char *name, uint64_t *out, struct zf_err *err)
                    name);
 }
 
-/* Adds a place that said something to those of the expression; of very many only the first ones. */
+/* Adds a setting or tensor to those the expression has used; after about 200 characters no more are added. */
 static void ask_from(struct plan *p, const char *file, const char *prefix, const char *path)
 {
     struct zf_err ignored;
@@ -94,7 +94,7 @@ static bool ask_has(struct plan *p, const char *name, struct zf_err *err)
                                    : ask_tensor_of(p, name, err) != NULL;
 }
 
-/* The number of names, from {…} = 0 on without a gap. */
+/* The number of tensors whose names have {…} = 0, 1, …, without a gap. */
 static uint64_t ask_count(const struct plan *p, const char *name)
 {
     const char *open = strchr(name, '{'), *end = open ? strchr(open, '}') : NULL;
@@ -116,7 +116,7 @@ static uint64_t ask_count(const struct plan *p, const char *name)
     return n;
 }
 
-/* *same_out: are bytes [off, off + n) of both the same; of one, are they zero? */
+/* *same_out: are bytes [off, off + n) of a and b equal, or, if b is NULL, are those of a zero? */
 static bool ask_compare(const struct zf_tensor *a, const struct zf_tensor *b, uint64_t off,
                         size_t n, bool *same_out, struct zf_err *err)
 {
@@ -130,7 +130,7 @@ static bool ask_compare(const struct zf_tensor *a, const struct zf_tensor *b, ui
     return true;
 }
 
-/* In places that are `step` bytes apart.  b NULL: is a all zero? */
+/* Compares at positions `step` bytes apart.  b NULL: is a all zero? */
 static bool ask_same(const struct zf_tensor *a, const struct zf_tensor *b, uint64_t step,
                      bool *same_out, struct zf_err *err)
 {
@@ -147,7 +147,7 @@ static bool ask_same(const struct zf_tensor *a, const struct zf_tensor *b, uint6
     return true;
 }
 
-/* whole: every byte of both, or null where that is too much to read. */
+/* Compares a pair of tensors.  whole: compares every byte, or returns null if that is too much to read. */
 static json_t *ask_pair(struct plan *p, bool whole, const char *names, struct zf_err *err)
 {
     const char *gap = strchr(names, ' ');
@@ -165,7 +165,7 @@ static json_t *ask_pair(struct plan *p, bool whole, const char *names, struct zf
     if (!ask_same(a, b, far, &same, err) ||
         (whole && same && far > SAMPLE_BYTES && size <= p->lim->compare_bytes &&
          !ask_same(a, b, SAMPLE_BYTES, &same, err))) {
-        /* A value that cannot be read, or is lost, is not known; of another file than was opened, nothing is. */
+        /* An unreadable or lost value is unknown; if the file was replaced since opening, that is an error. */
         if (err->code == ZF_E_STALE)
             p->files->why = *err;
         return err->code == ZF_E_NOMEM ? NULL : json_null();

@@ -5,11 +5,11 @@
 
 #include "plan.h"
 
-/* For expressions of p->line; forgets what was asked before. */
+/* Starts the expressions of p->line; clears p->from. */
 struct expr_ask ask_begin(struct plan *p);
-/* The value of a variable; borrowed; NULL = none. */
+/* The value of a variable; borrowed; NULL = no such variable. */
 const struct var *ask_var(const struct plan *p, const char *name);
-/* The size that a name in a pattern has (axes_size_fn); ctx: the plan. */
+/* The size of a name in a pattern (axes_size_fn); ctx: the plan. */
 bool ask_size(void *ctx, const char *name, uint64_t *out, struct zf_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The elements of a tensor in another order, without its bytes: axes that are split, exchanged, joined and cut. */
+/* Reorders the elements of a tensor, without touching its bytes: axes are split, swapped, joined and cut. */
 #include "plan.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ bool axes_init(struct axes *x, uint32_t ndim, const uint64_t *shape, struct zf_e
     return true;
 }
 
-/* Adds steps inside those that a has; what is one with the last ones is joined to it. */
+/* Adds inner steps to axis a; they are merged with the last ones if contiguous. */
 static bool axes_nest(struct axis *a, uint64_t size, uint64_t stride, struct zf_err *err)
 {
     if (size == 1)
@@ -56,7 +56,7 @@ static bool axes_nest(struct axis *a, uint64_t size, uint64_t stride, struct zf_
     return true;
 }
 
-/* Takes the innermost `want` positions of a into out. */
+/* Moves the innermost `want` positions of a to out. */
 static bool axes_take(struct axis *a, uint64_t want, struct axis *out, const char *name,
                       struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proof of a plan once all its lines are worked out. */
+/* Proves a plan, after all of its lines were evaluated. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool close_targets(struct plan *p, struct zf_err *err)
     return n > 0 || plan_problem(p, 0, err, "there is no rule that makes a tensor");
 }
 
-/* The uses [lo, hi) of one tensor. */
+/* Checks uses [lo, hi), which are those of one tensor. */
 static bool close_tensor(struct plan *p, size_t lo, size_t hi, struct zf_err *err)
 {
     const struct zf_tensor *t = &p->src.set->tensor[p->use.at[lo].tensor];
@@ -50,7 +50,7 @@ static bool close_tensor(struct plan *p, size_t lo, size_t hi, struct zf_err *er
     uint64_t all;
 
     if (!zf_elems(t->ndim, t->shape, &all))
-        return true; /* sealed tensors fit */
+        return true; /* cannot happen: the sizes of sealed tensors do not overflow */
     if (prove_once(&p->use.at[lo], (uint32_t)(hi - lo), all, p->lim->recipe_parts, &twice, &why))
         return true;
     if (why.code != ZF_E_FORMAT) {
@@ -76,7 +76,7 @@ bool close_plan(struct plan *p, struct zf_err *err)
             end++;
         if (end > at) {
             ok = close_tensor(p, at, end, err);
-        } else if (!p->src.set->tensor[i].apart) { /* no piece of another one */
+        } else if (!p->src.set->tensor[i].apart) { /* not a piece of another tensor */
             ok = plan_problem(p, SIZE_MAX, err,
                               "%.40s: %.150s is neither used by a rule nor left out by a line",
                               p->r->name, p->src.set->tensor[i].name);

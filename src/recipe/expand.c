@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules and drops, for every value of their indices. */
+/* Expands rules and drops for every value of their indices. */
 #include "plan.h"
 
 #include <fnmatch.h>
@@ -15,14 +15,14 @@ struct taken {
     struct axes axes;
 };
 
-/* A failure that is the recipe's or the checkpoint's becomes a problem; of the system's it stays one. */
+/* Turns a failure of the recipe or the checkpoint into a problem; running out of memory remains a failure. */
 static bool expand_wrong(struct plan *p, size_t at, struct zf_err *err)
 {
     const struct zf_err why = *err;
 
     if (why.code == ZF_E_NOMEM)
         return false;
-    /* Expressions say where they are themselves. */
+    /* Messages from expressions already name their position. */
     return plan_problem(p, why.off != ZF_OFF_NONE ? SIZE_MAX : at, err, "%s", why.msg);
 }
 
@@ -49,7 +49,7 @@ static bool expand_cut(struct plan *p, const struct step *s, struct axes *x, str
     return true;
 }
 
-/* The steps of o on tensor t. */
+/* Applies the steps of o to tensor t. */
 static bool expand_steps(struct plan *p, const struct origin *o, struct taken *t,
                          struct zf_err *err)
 {
@@ -71,7 +71,7 @@ static bool expand_steps(struct plan *p, const struct origin *o, struct taken *t
     return true;
 }
 
-/* The tensor that o names; UINT32_MAX with *err: there is none, or more than one. */
+/* The tensor that o names; UINT32_MAX with *err: there is none, or several. */
 static uint32_t expand_find(struct plan *p, const struct origin *o, struct zf_err *err)
 {
     uint32_t found = UINT32_MAX;
@@ -123,7 +123,7 @@ static void expand_open(struct plan *p, uint32_t bits, bool open)
     }
 }
 
-/* Goes on to the next values of these indices; false: there are none. */
+/* Advances these indices to their next values; false: there are no more. */
 static bool expand_next(struct plan *p, uint32_t bits)
 {
     for (uint32_t i = p->loops.n; i-- > 0;) {
@@ -169,7 +169,7 @@ static bool expand_take(struct plan *p, const struct origin *o, takens *all, str
     return t->tensor != UINT32_MAX && expand_steps(p, o, t, err);
 }
 
-/* All sources of the line: those of a join for every value of the indices that the target has not. */
+/* Finds all sources of the line; a join has one for every value of the indices that the target's name lacks. */
 static bool expand_sources(struct plan *p, uint32_t target_bits, takens *all, struct zf_err *err)
 {
     const struct line *l = p->line;
@@ -195,7 +195,7 @@ static bool expand_sources(struct plan *p, uint32_t target_bits, takens *all, st
     return all->n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is nothing to join");
 }
 
-/* Shape and type of the target; every part must fit. */
+/* Sets the target's shape and type; every part must fit. */
 static bool expand_shape(struct plan *p, const takens *all, struct target *t, struct zf_err *err)
 {
     const struct line *l = p->line;
@@ -271,7 +271,7 @@ static bool expand_target(struct plan *p, const char *name, size_t n, takens *al
     return true;
 }
 
-/* The rule for the present values of its indices. */
+/* Expands the rule for the current values of its indices. */
 static bool expand_one(struct plan *p, uint32_t bits, struct zf_err *err)
 {
     zf_auto(out) struct zf_out name = {.p = NULL};
@@ -300,7 +300,7 @@ static bool expand_one(struct plan *p, uint32_t bits, struct zf_err *err)
 
 /* ---- all that is left ------------------------------------------------------------------------- */
 
-/* Marks the tensors that are used so far; calloc'ed. */
+/* Marks the tensors used so far; calloc'ed. */
 static bool *expand_used(const struct plan *p, struct zf_err *err)
 {
     bool *used = calloc(p->src.n ? p->src.n : 1, sizeof *used);
@@ -321,7 +321,7 @@ static bool expand_note_drop(struct plan *p, const char *name, struct zf_err *er
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the tensors left out");
 }
 
-/* `* <- *`, and drops of names with a '*': of the tensors that no line before has. */
+/* Expands `* <- *`, and drops of names with a '*': they take the tensors that no earlier line uses. */
 static bool expand_rest(struct plan *p, struct zf_err *err)
 {
     const struct line *l = p->line;
@@ -352,7 +352,7 @@ static bool expand_rest(struct plan *p, struct zf_err *err)
     return ok || expand_wrong(p, l->at, err);
 }
 
-/* A drop for the present values of its indices: of a tensor that is not there nothing is dropped. */
+/* Expands a drop for the current values of its indices; a missing tensor is ignored. */
 static bool expand_drop(struct plan *p, struct zf_err *err)
 {
     const struct origin *o = &p->line->origin[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums, comparisons and questions in a recipe: `(heads + 2 * groups) * head_dim`, `has(lm_head.weight) and not tied`.
- * Compiled to a list that a stack works off; nothing calls itself. */
+/* Expressions in a recipe: `(heads + 2 * groups) * head_dim`, `has(lm_head.weight) and not tied`.  They are compiled to
+ * postfix code for a stack machine; nothing is recursive. */
 #include "parse.h"
 
 #include <math.h>
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps of an expression, and values or operators that wait at once. */
+/* Most steps of an expression, and most pending values or operators. */
 #define MAX_CODE 128
 #define MAX_DEPTH 32
 
 enum code_kind { CODE_CONST, CODE_NAME, CODE_TENSOR, CODE_CALL, CODE_OP };
 
 enum op {
-    OP_OPEN, /* a bracket; below all others */
+    OP_OPEN, /* a bracket; lowest precedence */
     OP_CALL,
     OP_ELSE, /* ?? */
     OP_OR,
@@ -36,7 +36,7 @@ enum op {
 
 static const struct {
     const char *text;
-    int level; /* what binds stronger has more */
+    int level; /* precedence: higher binds tighter */
 } ops[] = {
     [OP_OPEN] = {"(", 0},  [OP_CALL] = {"", 0},   [OP_ELSE] = {"??", 8}, [OP_OR] = {"or", 1},
     [OP_AND] = {"and", 2}, [OP_NOT] = {"not", 3}, [OP_EQ] = {"==", 4},   [OP_NE] = {"!=", 4},
@@ -45,7 +45,7 @@ static const struct {
     [OP_MOD] = {"%", 6},
 };
 
-/* Functions of values; their arguments. */
+/* Functions of values, and their number of arguments. */
 static const struct {
     const char *name;
     uint32_t args;
@@ -60,7 +60,7 @@ struct code {
     uint32_t op; /* of enum op, or a call */
     size_t at;
     const char *text;   /* a name, a text, a function about tensors */
-    const char *tensor; /* what that one is asked about; "A B": two of them */
+    const char *tensor; /* the tensor the function is about; "A B": two tensors */
     int64_t number;     /* an integer, or dim's last argument */
     double real;
     char type; /* of a constant: i r s n t f */
@@ -100,7 +100,7 @@ static bool expr_push(struct parser *p, struct pending w, struct zf_err *err)
     return true;
 }
 
-/* Writes out what waits and binds at least as strong. */
+/* Emits the pending operators whose precedence is at least `level`. */
 static bool expr_flush(struct parser *p, int level, struct zf_err *err)
 {
     while (p->n_wait && p->wait[p->n_wait - 1].op != OP_OPEN &&
@@ -113,7 +113,7 @@ static bool expr_flush(struct parser *p, int level, struct zf_err *err)
     return true;
 }
 
-/* has(NAME), dim(NAME, K), stripped(): the name is as it stands. */
+/* Parses has(NAME), dim(NAME, K), stripped(): the name is literal, not a variable. */
 static bool expr_tensor(struct parser *p, const char *what, size_t at, struct zf_err *err)
 {
     struct code c = {.kind = CODE_TENSOR, .at = at, .text = what};
@@ -150,7 +150,7 @@ static bool expr_tensor(struct parser *p, const char *what, size_t at, struct zf
     return text_expect(t, ")", err) && expr_put(p, c, err);
 }
 
-/* A word, which is a value, or a function whose bracket was read. */
+/* Parses a word: a value, or a function and its opening bracket. */
 static bool expr_word(struct parser *p, bool *operand_out, struct zf_err *err)
 {
     struct text *t = p->t;
@@ -185,7 +185,7 @@ static bool expr_word(struct parser *p, bool *operand_out, struct zf_err *err)
     return text_fail(t->file, t->p, w.at, err, "there is no function %.40s()", name);
 }
 
-/* *operand_out: another operand is due. */
+/* Parses an operand.  *operand_out: another operand must follow. */
 static bool expr_operand(struct parser *p, bool *operand_out, struct zf_err *err)
 {
     struct text *t = p->t;
@@ -223,7 +223,7 @@ static bool expr_operand(struct parser *p, bool *operand_out, struct zf_err *err
     return c.text && text_next(t, err) && expr_put(p, c, err);
 }
 
-/* A closing bracket of the expression's own; *done_out: it is not, and the expression ends. */
+/* Parses a closing bracket; *done_out: the expression did not open it, and so ends. */
 static bool expr_close(struct parser *p, bool *done_out, struct zf_err *err)
 {
     if (!expr_flush(p, 1, err))
@@ -241,7 +241,7 @@ static bool expr_close(struct parser *p, bool *done_out, struct zf_err *err)
             expr_put(p, (struct code){.kind = CODE_CALL, .op = w.call, .at = w.at}, err));
 }
 
-/* The token behind an operand.  *operand_out: another one is due; *done_out: the expression ends. */
+/* Parses the token after an operand.  *operand_out: another operand must follow; *done_out: the expression ends. */
 static bool expr_operator(struct parser *p, bool *operand_out, bool *done_out, struct zf_err *err)
 {
     struct text *t = p->t;
@@ -289,9 +289,9 @@ bool expr_parse(struct expr *e, struct text *t, struct zf_arena *a, struct zf_er
     return e->code != NULL;
 }
 
-/* ---- working out ------------------------------------------------------------------------------ */
+/* ---- evaluation ------------------------------------------------------------------------------- */
 
-/* Clears *fits for what is neither true nor false: a text such as "false", a list, a fraction. */
+/* The truth of v; clears *fits if v is neither true nor false: a string such as "false", a list, a fraction. */
 static bool expr_truth(json_t *v, bool *fits)
 {
     *fits = *fits && (json_is_null(v) || json_is_boolean(v) ||
@@ -367,7 +367,7 @@ static json_t *expr_op(enum op op, json_t *a, json_t *b, bool *fits)
     }
 }
 
-/* The item of a list at a number, or of an object at a text with dots, or a number; null where there is none. */
+/* The item of a list at an index, or of an object at a dotted path or a number; null if there is none. */
 static json_t *expr_item(json_t *in, json_t *key)
 {
     const json_int_t at = json_integer_value(key);
@@ -499,7 +499,7 @@ json_t *expr_value(const struct expr *e, const struct expr_ask *ask, struct zf_e
     return expr_run(e, e->n, &s, ask, err) ? s.v[--s.n] : NULL;
 }
 
-/* The value of e is not of the type that is expected. */
+/* Fails because the value of e does not have the expected type. */
 static bool expr_other(const struct expr *e, const struct expr_ask *ask, const char *expected,
                        json_t *v, struct zf_err *err)
 {

@@ -8,7 +8,7 @@
 #include <zf/base/name.h>
 #include <zf/base/search.h>
 
-/* Put into names by torch's FSDP, activation checkpointing, torch.compile and Lightning's strategies.
+/* Prefixes that torch's FSDP, activation checkpointing, torch.compile and Lightning's strategies insert into names.
  * Source: torch/distributed/fsdp/_common_utils.py, algorithms/_checkpoint/checkpoint_wrapper.py,
  * _dynamo/eval_frame.py (2.13). */
 static const char *const given_inside[] = {"_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
@@ -16,14 +16,14 @@ static const char *const given_inside[] = {"_fsdp_wrapped_module.", "_checkpoint
 
 #define N_INSIDE (sizeof given_inside / sizeof given_inside[0])
 
-/* Takes every `part` out of name; true: there was one. */
+/* Removes every `part` from name; true: there was one. */
 static bool given_cut(char *name, const char *part)
 {
     const size_t n = strlen(part);
     bool any = false;
 
     for (char *at = strstr(name, part); at; at = strstr(at, part)) {
-        /* A wrapper is a whole component. */
+        /* A wrapper's prefix is a whole component. */
         if (at > name && at[-1] != '.') {
             at++;
             continue;
@@ -39,7 +39,7 @@ static bool given_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Is the name as good as it is: without wrappers, and without numbers like 007, which are in another order in a set? */
+/* Can the name be used unchanged?  It has no wrapper, and no number like 007, which a set orders differently. */
 static bool given_is_plain(const char *name)
 {
     char before = '.';
@@ -54,7 +54,7 @@ static bool given_is_plain(const char *name)
     return true;
 }
 
-/* The name without wrappers; the tensor's own where there are none. */
+/* The name without wrappers; the tensor's own string if it has none. */
 static const char *given_name(struct given *s, const struct zf_tensor *t,
                               const struct zf_limits *lim, struct zf_err *err)
 {
@@ -85,7 +85,7 @@ static void given_order(struct given *s)
         s->twice = given_cmp(&s->at[i - 1], &s->at[i]) == 0 ? i : 0;
 }
 
-/* Names of its own, which are those of the set so far. */
+/* Gives s its own array of names, a copy of the present ones. */
 static bool given_own(struct given *s, struct zf_err *err)
 {
     struct given_name *own = malloc((s->n ? s->n : 1) * sizeof *own);
@@ -205,7 +205,7 @@ uint32_t given_number(const struct given *s, uint32_t i)
 bool given_begins(const struct given *s, const char *prefix, size_t n)
 {
     size_t i = 0;
-    /* In a set, 10 comes after 2: what begins with 1 is not in one place. */
+    /* A set orders 10 after 2, so names that start with 1 are not adjacent. */
     const bool apart = !s->at && n > 0 && given_is_digit(prefix[n - 1]);
 
     if (apart)

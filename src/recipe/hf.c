@@ -9,7 +9,7 @@
 #include "parse.h"
 #include "plan.h"
 
-/* A plan on the heap with its recipe, for a list of some. */
+/* A plan with its recipe, on the heap. */
 struct trial {
     struct recipe *r;
     struct plan plan;
@@ -29,12 +29,12 @@ static void zf_auto_trial(struct trial **t)
     hf_trial_free(*t);
 }
 
-/* Shared by all recipes. */
+/* State shared by all recipes that are tried. */
 struct look {
     struct said files;
     struct given given;
-    char family[64]; /* the part that fits and that recipes begin with; "" = none */
-    bool brief;      /* any that fits will do, and without its rules */
+    char family[64]; /* the shared front part that fits this checkpoint; "" = none */
+    bool brief;      /* stops at the first that fits, and skips its rules */
 };
 
 static void zf_auto_look(struct look *l)
@@ -59,7 +59,7 @@ static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
         return zf_null(zf_fail_sys(err, "read a recipe"));
     t->r = recipe_parse(name, text, n, library_find, NULL, err);
     if (!t->r)
-        err->off = ZF_OFF_NONE; /* the sentence has line and column */
+        err->off = ZF_OFF_NONE; /* the message already has line and column */
     if (!t->r || !run_recipe(&t->plan, t->r, &l->given, &l->files, l->brief, err)) {
         hf_trial_free(t);
         return NULL;
@@ -67,7 +67,7 @@ static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
     return t;
 }
 
-/* The recipe that was asked for. */
+/* Runs the recipe that the user asked for. */
 static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, struct zf_err *err)
 {
     const char *text = o->text ? o->text : library_find(NULL, o->name);
@@ -82,13 +82,13 @@ static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, str
     return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), look, err);
 }
 
-/* Whether the shared part that many recipes begin with fits, which decides most of them before they are read. */
+/* Whether the shared part that many recipes start with fits; if not, they need not be read. */
 struct front {
-    char name[64]; /* the last one that was tried */
+    char name[64]; /* the last part that was tried */
     bool fits;
 };
 
-/* The name of the part that the recipe begins with; false: it begins with lines of its own. */
+/* The name of the shared part that the recipe starts with; false: it starts with its own lines. */
 static bool hf_front_name(const char *text, char name[64])
 {
     while (*text == '#' || strncmp(text, "recipe ", 7) == 0) {
@@ -125,7 +125,7 @@ static bool hf_front_fits(struct front *f, const char *text, struct look *look, 
     return true;
 }
 
-/* *out: the one recipe of zerofs that fits; NULL: none, or several do (a note says which). */
+/* *out: the only built-in recipe that fits; NULL: none fits, or several do (a note says which). */
 static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial **out,
                        struct zf_err *err)
 {
@@ -149,7 +149,7 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
             *out = zf_give(t);
             return true;
         }
-        /* One whose settings and tensors agree is preferred to one that is refused. */
+        /* A recipe without problems is preferred to one that has some. */
         if (!t->plan.fits || (found && plan_bad(&t->plan)))
             continue;
         if (found && !plan_bad(&found->plan)) {
@@ -166,8 +166,8 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
     return true;
 }
 
-/* Does the recipe (o->name, or NULL: exactly one) fit without what -o only= and the like select?  Then out says so, as a
- * sentence after another one; else it is empty. */
+/* If the recipe (o->name, or NULL: exactly one) would fit without the user's selection (-o only= and the like), writes
+ * a sentence to out that says so, to be appended to another; else out is empty. */
 static bool hf_blame(const struct zf_checkpoint *c, const struct zf_hf_opts *o, char out[200],
                      struct zf_err *err)
 {
@@ -191,7 +191,7 @@ static bool hf_blame(const struct zf_checkpoint *c, const struct zf_hf_opts *o, 
     return true;
 }
 
-/* What is wrong, without "recipe:line:column: " in front: that is for people who write recipes. */
+/* The first problem, without the prefix "recipe:line:column: ", which only authors of recipes need. */
 static const char *hf_sentence(const struct plan *p)
 {
     const char *text = p->problem.at[0], *at = text + strcspn(text, ": ");
@@ -202,7 +202,7 @@ static const char *hf_sentence(const struct plan *p)
     return at && strncmp(at, ": ", 2) == 0 ? at + 2 : text;
 }
 
-/* By a recipe that nobody asked for: what is wrong with it is a note. */
+/* Makes the model with a recipe that the user did not ask for: a problem only becomes a note. */
 static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct trial *t, bool fits,
                      struct zf_err *err)
 {
@@ -218,7 +218,7 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
     if (!hf_blame(c, &one, blame, err))
         return false;
     if (t) {
-        /* Settings of a wrong type may be met before the class is known. */
+        /* A setting of the wrong type may be found before the model's class is known. */
         return make_note(c, ZF_NOTE_HF, err, "hf/ is %s%.60s: %.300s%s",
                          t->plan.arch ? "not the model " : "no model of a recipe",
                          t->plan.arch ? t->plan.arch : "", hf_sentence(&t->plan), blame);
@@ -258,7 +258,7 @@ bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_
                    t->plan.problem.at[0], blame);
 }
 
-/* Has the checkpoint something of its own where a model would be shown? */
+/* Does the checkpoint have an entry of its own where the model would be shown? */
 static bool hf_is_taken(const struct zf_checkpoint *c)
 {
     bool taken = false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recipes that are part of zerofs: the files of recipes/, compiled in. */
+/* The built-in recipes: the files of recipes/, compiled in. */
 #include "parse.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* Made of recipes/ by the Makefile. */
+/* Generated from recipes/ by the Makefile. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 static const struct library_text texts[] = {

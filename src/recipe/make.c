@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a plan that is proved to the tensors and files of hf/. */
+/* Makes the tensors and files of hf/ from a proved plan. */
 #include "plan.h"
 
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static const struct zf_map *make_map(struct zf_checkpoint *c, const struct plan 
     for (uint32_t i = 0; part && i < t->n_parts; i++) {
         const struct zf_tensor *from = given_tensor(&p->src, t->part[i].tensor);
 
-        /* Of a damaged tensor, no byte is read that was not asked for. */
+        /* For a damaged tensor, only the bytes asked for are read. */
         part[i] = from->lost ? zf_map_strided(a, from->data, &t->part[i].how, err)
                              : zf_checkpoint_strided(c, from->data, &t->part[i].how, p->lim, err);
         if (!part[i])
@@ -122,7 +122,7 @@ static bool make_blob(struct zf_checkpoint *c, const char *path, const struct zf
     return true;
 }
 
-/* Adds the JSON as a file; j may be NULL: no memory. */
+/* Adds the JSON as a file; j may be NULL: out of memory. */
 static bool make_file(struct zf_checkpoint *c, const char *path, json_t *j, struct zf_err *err)
 {
     zf_auto(mem) char *text =
@@ -131,13 +131,13 @@ static bool make_file(struct zf_checkpoint *c, const char *path, json_t *j, stru
 
     if (!text)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %s", path);
-    text[n] = '\n'; /* in place of the zero byte */
+    text[n] = '\n'; /* replaces the NUL */
     const char *bytes = zf_arena_str(c->arena, text, n + 1, err);
     const struct zf_map *data = bytes ? zf_map_of_mem(c->arena, bytes, n + 1, err) : NULL;
     return data && make_blob(c, path, data, err);
 }
 
-/* The type of most bytes. */
+/* The dtype that most bytes of the set have. */
 static const char *make_dtype(const struct zf_set *set)
 {
     uint64_t bytes[ZF_DT_COUNT] = {0};
@@ -169,7 +169,7 @@ static json_t *make_sizes(const struct plan *p)
     return all;
 }
 
-/* Are the tensors those of stored/? */
+/* Do the tensors come from stored/? */
 static bool make_is_stored(const struct plan *p)
 {
     bool stored = false;

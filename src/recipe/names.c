@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The index in the braces at p[n], and what is added to it; NULL: it is none. */
+/* The index in the braces at p[n], and the number added to it; NULL: not an index. */
 static const struct loop *names_braces(const struct loops *l, const char *p, size_t n, int *plus)
 {
     const size_t word = strcspn(p, "+-}");

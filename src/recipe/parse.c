@@ -5,7 +5,7 @@
 
 #include <zf/base/vec.h>
 
-/* Memory of one recipe, and bytes of its text. */
+/* Limits for the memory of one recipe, and for the bytes of its text. */
 #define MAX_MEMORY (16ull << 20)
 #define MAX_TEXT (1u << 20)
 
@@ -15,8 +15,8 @@ struct reader {
     const struct text_file *of;
     recipe_find_fn *find;
     void *ctx;
-    struct text_file *uses; /* the file that is read next; or NULL */
-    bool inner;             /* this one is used by another */
+    struct text_file *uses; /* the used file, to be read next; or NULL */
+    bool inner;             /* another recipe uses this one */
     zf_vec(struct line) lines;
 };
 
@@ -62,7 +62,7 @@ static bool parse_cond(struct reader *p, struct line *l, struct zf_err *err)
 
 /* ---- sources ---------------------------------------------------------------------------------- */
 
-/* One of [a:b, :, k], up to its comma or bracket. */
+/* Parses one element of [a:b, :, k], up to its comma or bracket. */
 static bool parse_cut(struct reader *p, struct cut *c, struct zf_err *err)
 {
     bool colon;
@@ -105,7 +105,7 @@ static bool parse_step(struct reader *p, struct step *s, struct zf_err *err)
     return text_expect(p->t, "]", err);
 }
 
-/* NAME [| NAME …] [STEP …] */
+/* Parses NAME [| NAME …] [STEP …]. */
 static bool parse_origin(struct reader *p, struct origin *o, struct zf_err *err)
 {
     struct step step[MAX_STEPS] = {{.pattern = NULL}};
@@ -129,7 +129,7 @@ static bool parse_origin(struct reader *p, struct origin *o, struct zf_err *err)
     return o->step != NULL;
 }
 
-/* cat(DIM, SOURCE, …) and stack(DIM, …), behind the bracket. */
+/* Parses cat(DIM, SOURCE, …) and stack(DIM, …), after the opening bracket. */
 static bool parse_join(struct reader *p, struct line *l, struct zf_err *err)
 {
     zf_vec(struct origin) all = {0};
@@ -172,7 +172,7 @@ static bool parse_sources(struct reader *p, struct line *l, struct zf_err *err)
 
 /* ---- lines ------------------------------------------------------------------------------------ */
 
-/* NAME = EXPR [for INDEX] [if EXPR] ["text"] */
+/* Parses NAME = EXPR [for INDEX] [if EXPR] ["text"]. */
 static bool parse_assign(struct reader *p, struct line *l, const char *sign, struct zf_err *err)
 {
     l->name = parse_word(p, "a name", err);
@@ -193,7 +193,7 @@ static bool parse_assign(struct reader *p, struct line *l, const char *sign, str
     return true;
 }
 
-/* EXPR "text" [if EXPR] */
+/* Parses EXPR "text" [if EXPR]. */
 static bool parse_claim(struct reader *p, struct line *l, struct zf_err *err)
 {
     if (!parse_expr(p, &l->expr, err))
@@ -245,7 +245,7 @@ static bool parse_use(struct reader *p, struct zf_err *err)
     return p->uses != NULL;
 }
 
-/* A line that begins with a keyword of two words or a name. */
+/* Parses a line whose keyword is followed by one or two words. */
 static bool parse_words(struct reader *p, struct line *l, struct zf_err *err)
 {
     bool is;
@@ -312,7 +312,7 @@ static bool parse_keyword(struct reader *p, struct line *l, struct zf_err *err)
     }
 }
 
-/* One statement, whose first word is `now`. */
+/* Parses one statement, whose first word is `now`. */
 static bool parse_line(struct reader *p, struct zf_err *err)
 {
     const struct token first = p->t->now;
@@ -341,7 +341,7 @@ static bool parse_line(struct reader *p, struct zf_err *err)
 
 static bool parse_file(struct reader *p, struct text *t, struct zf_err *err);
 
-/* The lines of a recipe that this one uses. */
+/* Parses the lines of a recipe that this one uses. */
 static bool parse_used(struct reader *p, struct zf_err *err)
 {
     struct text *outer = p->t, t;
@@ -409,7 +409,7 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
     r->line = zf_arena_copy(a, reader.lines.at, r->n, sizeof *r->line, err);
     if (!r->line)
         return NULL;
-    a = NULL; /* the recipe has it */
+    a = NULL; /* the recipe owns it now */
     return r;
 }
 

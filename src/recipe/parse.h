@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recipe as its text says it: words, expressions, patterns of axes, lines; zerofs-recipe(5). */
+/* The text of a recipe: words, expressions, patterns of axes, lines; see zerofs-recipe(5). */
 #ifndef RECIPE_PARSE_H
 #define RECIPE_PARSE_H
 
@@ -12,8 +12,8 @@
 /* ---- text ------------------------------------------------------------------------------------ */
 
 enum token_kind {
-    TOKEN_END,    /* of the text */
-    TOKEN_LINE,   /* a statement ends */
+    TOKEN_END,    /* end of the text */
+    TOKEN_LINE,   /* end of a statement */
     TOKEN_WORD,   /* a name: letters, digits, _ . * / - and {…} */
     TOKEN_NUMBER, /* an integer or a decimal */
     TOKEN_STRING, /* without its quotes; has no escapes */
@@ -22,46 +22,46 @@ enum token_kind {
 
 struct token {
     enum token_kind kind;
-    const char *p; /* in the text */
+    const char *p; /* points into the text */
     size_t n;
-    size_t at; /* byte of the text */
+    size_t at; /* offset in the text */
 };
 
 struct text {
     const char *file; /* for messages */
-    const char *p;    /* terminated, without zero bytes before */
+    const char *p;    /* NUL-terminated, without other NULs */
     size_t n;
-    size_t next;      /* byte that is not read yet */
-    struct token now; /* the last one that was read */
+    size_t next;      /* offset of the next byte to read */
+    struct token now; /* the last token that was read */
 };
 
 /* Reads the first token.  p[n] is terminated, and borrowed.  Errors: ZF_E_FORMAT a zero byte, and of text_next. */
 bool text_begin(struct text *t, const char *file, const char *p, size_t n,
                 struct zf_err *err) ZF_CHECKED;
-/* Reads the next token.  Errors: ZF_E_FORMAT a character that begins none, a string without end. */
+/* Reads the next token.  Errors: ZF_E_FORMAT a character that starts no token, an unterminated string. */
 bool text_next(struct text *t, struct zf_err *err) ZF_CHECKED;
 /* Is the last token this word or mark? */
 bool text_is(const struct text *t, const char *s);
-/* The same, and then the next one is read: *was_out. */
+/* If the last token is s, reads the next one and sets *was_out. */
 bool text_take(struct text *t, const char *s, bool *was_out, struct zf_err *err) ZF_CHECKED;
-/* Reads on behind this mark or word.  Errors: ZF_E_FORMAT it is something else. */
+/* Skips this mark or word.  Errors: ZF_E_FORMAT the last token is something else. */
 bool text_expect(struct text *t, const char *s, struct zf_err *err) ZF_CHECKED;
-/* Fills *err with "file:line:column: sentence" for byte `at`, which is its place, too; returns false. */
+/* Fills *err with "file:line:column: sentence" for byte `at`, which also becomes its offset; returns false. */
 bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* ---- expr ------------------------------------------------------------------------------------ */
 
-struct code; /* one step of the list */
+struct code; /* one step of the postfix code */
 struct expr {
     struct code *code;
     uint32_t n;
-    size_t at; /* byte of the text */
+    size_t at; /* offset in the text */
 };
 
 /* Answers what an expression asks.  Every value is a new reference. */
 struct expr_ask {
-    /* The value of a name, JSON's null where there is none; NULL without memory. */
+    /* The value of a name; JSON's null if there is none; NULL: out of memory. */
     json_t *(*name)(void *ctx, const char *name);
     /* The answer of a function about tensors: has, dim, ndim, count, same, alike, zero, stripped.  k: the last argument of dim.
      * NULL with *err. */
@@ -70,52 +70,52 @@ struct expr_ask {
     const char *file, *text; /* for messages */
 };
 
-/* Reads one from t, up to what cannot go on with it; all memory from a.
+/* Parses an expression from t, up to the first token that cannot continue it; all memory from a.
  * Errors: ZF_E_FORMAT syntax, an unknown function, too long or too deep. */
 bool expr_parse(struct expr *e, struct text *t, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
-/* Its value; a reference.  Errors: ZF_E_FORMAT a value of the wrong type, overflow, division that leaves a rest. */
+/* Its value; a reference.  Errors: ZF_E_FORMAT a value of the wrong type, overflow, a division with a remainder. */
 json_t *expr_value(const struct expr *e, const struct expr_ask *ask, struct zf_err *err) ZF_CHECKED;
-/* Is it true: not null, false or 0?  Errors: neither true nor false, nor a number of something. */
+/* Is it true: not null, false or 0?  Errors: it is neither a truth value nor a count (an integer of at least 0). */
 bool expr_true(const struct expr *e, const struct expr_ask *ask, bool *out,
                struct zf_err *err) ZF_CHECKED;
-/* Its value as a number of elements.  Errors: it is none. */
+/* Its value as a number of elements.  Errors: it is not one. */
 bool expr_u64(const struct expr *e, const struct expr_ask *ask, uint64_t *out,
               struct zf_err *err) ZF_CHECKED;
 /* If it ends in a comparison `a == b`, the values of both sides; else *left and *right are NULL. */
 bool expr_sides(const struct expr *e, const struct expr_ask *ask, json_t **left, json_t **right,
                 struct zf_err *err) ZF_CHECKED;
-/* Equal as numbers are, or as JSON is. */
+/* Are a and b equal as numbers, or as JSON? */
 bool expr_equal(json_t *a, json_t *b);
 
 /* ---- pattern --------------------------------------------------------------------------------- */
 
-/* Axes of one tensor, and names of one pattern. */
+/* Limits for the axes of one tensor, and for the names in one pattern. */
 #define MAX_AXES 12
 #define MAX_NAMES 16
 
-/* "(g m d) c -> g m d c": for each side the axes, and which names each joins. */
+/* "(g m d) c -> g m d c": for each side its axes, and the names that each axis joins. */
 struct pattern {
     const char *text;
     uint32_t n_names;
     const char *name[MAX_NAMES];
     struct pattern_side {
-        uint32_t n_axes, n;      /* n: names in order */
+        uint32_t n_axes, n;      /* n: number of names */
         uint8_t begin[MAX_AXES]; /* the first name of each axis */
         uint8_t name[MAX_NAMES];
     } left, right;
 };
 
-/* Reads text[n]; memory from a.  Errors: ZF_E_FORMAT a name twice on a side, or on one side only; too many. */
+/* Parses text[n]; memory from a.  Errors: ZF_E_FORMAT a name occurs twice on a side, or on one only; too many names. */
 bool pattern_parse(struct pattern *p, const char *text, size_t n, struct zf_arena *a,
                    struct zf_err *err) ZF_CHECKED;
 
-/* The name behind the last one of an axis. */
+/* Index of the name after the last one of an axis. */
 uint32_t pattern_end(const struct pattern_side *s, uint32_t axis);
 
 /* ---- parse ----------------------------------------------------------------------------------- */
-/* A recipe as its lines say it; zerofs-recipe(5). */
+/* A recipe, line by line; see zerofs-recipe(5). */
 
-/* Lines of one recipe with those it uses. */
+/* Most lines of a recipe, including the recipes it uses. */
 #define MAX_LINES 2000
 
 enum line_kind {
@@ -133,7 +133,7 @@ enum line_kind {
     LINE_INDEX,    /* index NAME < EXPR, index NAME = EXPR */
     LINE_LIST,     /* list NAME = EXPR for INDEX */
     LINE_CONFIG,   /* config KEY = EXPR */
-    LINE_DEFAULT,  /* default KEY = EXPR: another config.json may say something else */
+    LINE_DEFAULT,  /* default KEY = EXPR: an existing config.json may have another value */
     LINE_DROP,     /* drop SOURCE "why" */
     LINE_RULE,     /* TARGET <- SOURCE */
 };
@@ -154,7 +154,7 @@ struct step {
 #define MAX_STEPS 8
 
 struct origin {
-    uint32_t n_names; /* A | B: the one that is there */
+    uint32_t n_names; /* A | B: whichever exists */
     const char *name[MAX_NAMED];
     uint32_t n_steps;
     struct step *step; /* [n_steps] */
@@ -169,28 +169,28 @@ struct line {
     size_t at;
     const char *name, *text;  /* text: in quotes, or a second word */
     struct expr *expr, *cond; /* NULL = none */
-    bool one;                 /* of an index: it has this value alone */
+    bool one;                 /* of an index: this is its only value */
     enum join join;
     uint32_t dim, n_origins;
-    struct origin *origin; /* [n_origins] of a rule, or 1 of a drop */
+    struct origin *origin; /* [n_origins] of a rule; 1 of a drop */
 };
 
-/* A text that lines came from. */
+/* A text that lines were parsed from. */
 struct text_file {
     const char *name, *p;
 };
 
 struct recipe {
     const char *name, *title;
-    struct zf_arena *arena; /* all of it */
+    struct zf_arena *arena; /* owns all memory of the recipe */
     struct line *line;
     uint32_t n;
 };
 
-/* Gives the text of the recipe that another one uses, or NULL. */
+/* Returns the text of a recipe that another one uses, or NULL. */
 typedef const char *recipe_find_fn(void *ctx, const char *name);
 
-/* Reads p[n], terminated, which `file` names in messages; copies what it keeps.
+/* Parses p[n], NUL-terminated; messages call it `file`.  Copies what it keeps.
  * Errors: ZF_E_FORMAT "file:line:column: …"; ZF_E_LIMIT memory. */
 struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_find_fn *find,
                             void *ctx, struct zf_err *err) ZF_CHECKED;
@@ -205,9 +205,9 @@ static inline void zf_auto_recipe(struct recipe **r)
 struct library_text {
     const char *name, *text;
 };
-/* The i-th by name; NULL = no more.  Names that begin with '_' are there to be used by others. */
+/* The i-th text by name; NULL = no more.  Texts whose names start with '_' are only used by others. */
 const struct library_text *library_at(uint32_t i);
-/* The text of that name (recipe_find_fn), or NULL. */
+/* The text of a recipe, by its name, or NULL (recipe_find_fn). */
 const char *library_find(void *ctx, const char *name);
 
 #endif

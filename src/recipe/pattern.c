@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns of einops (0.8, einops/parsing.py, rearrange), without ellipsis and anonymous axes but 1. */
+/* Patterns of einops (0.8, einops/parsing.py, rearrange), without ellipsis, and with no anonymous axis except 1. */
 #include "parse.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@ static bool pattern_fail(struct zf_err *err, const struct pattern *p, const char
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\": %s", p->text, why);
 }
 
-/* The number of the name s[n]; on the left it is made. */
+/* The number of the name s[n]; a name on the left side is added. */
 static bool pattern_name(struct pattern *p, bool left, const char *s, size_t n, uint32_t *out,
                          struct zf_arena *a, struct zf_err *err)
 {
@@ -43,7 +43,7 @@ static bool pattern_add(struct pattern *p, struct pattern_side *side, const char
     return true;
 }
 
-/* Reads one side, up to the end or "->". */
+/* Parses one side, up to the end or "->". */
 static const char *pattern_side(struct pattern *p, struct pattern_side *side, const char *s,
                                 struct zf_arena *a, struct zf_err *err)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Enough to work on. */
+/* No more problems than this are collected. */
 #define MAX_PROBLEMS 1000
 
 bool plan_bad(const struct plan *p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements are numbers; the strides of all parts are a scale on which each divides the next, as hours, minutes and
- * seconds are.  A part is then an interval of each digit, and two parts have an element in common if all their
- * intervals do. */
+/* Element numbers are written in mixed radix: the strides of all parts are the units, each of which divides the next,
+ * like seconds, minutes and hours.  A part is then an interval in each digit, and two parts overlap if their intervals
+ * overlap in every digit. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ struct digits {
     uint64_t from[MAX_DIGITS], to[MAX_DIGITS];
 };
 
-/* A part's interval of each digit. */
+/* Computes a part's interval in each digit. */
 static bool prove_digits(const struct scale *s, const struct zf_strided *p, struct digits *out)
 {
     uint64_t rest = p->first;
@@ -98,7 +98,7 @@ static bool prove_scale(struct scale *s, const struct use *use, uint32_t n, uint
     for (uint32_t i = 0; ok && i < n; i++)
         for (uint32_t d = 0; ok && d < use[i].part.nd; d++)
             ok = use[i].part.size[d] <= 1 || prove_unit(s, use[i].part.stride[d]);
-    /* Where a part ends is a digit too, if it can be. */
+    /* The ends of parts are units, too, if possible. */
     for (uint32_t i = 0; ok && i < n; i++) {
         for (uint32_t d = 0; d < use[i].part.nd; d++) {
             const uint64_t end = use[i].part.size[d] * use[i].part.stride[d];
@@ -132,7 +132,7 @@ bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint64_t most, 
                        (unsigned long long)(all - sum), (unsigned long long)all);
     }
     if (n == 1 || all == 0)
-        return true; /* no part has an element twice */
+        return true; /* a single part has no element twice */
     zf_auto(mem) struct digits *at = calloc(n, sizeof *at);
     if (!at)
         return zf_fail_sys(err, "prove a tensor");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a recipe, one after the other. */
+/* Evaluates the lines of a recipe, one after the other. */
 #include "plan.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define MAX_VARS 256
 
-/* An expression that has no value is a problem; an error of the system a failure. */
+/* Turns the failure of an expression into a problem; a system error remains a failure. */
 static bool run_wrong(struct plan *p, struct zf_err *err)
 {
     const struct zf_err why = *err;
@@ -43,7 +43,7 @@ static bool run_settings(struct plan *p, struct zf_err *err)
     return true;
 }
 
-/* also FILE: of settings that are those of several files. */
+/* also FILE: adds a file to settings that were merged from several files. */
 static bool run_also(struct plan *p, struct zf_err *err)
 {
     const struct line *l = p->line;
@@ -112,7 +112,7 @@ static bool run_check(struct plan *p, struct zf_err *err)
                         b ? b : "?");
 }
 
-/* Takes value. */
+/* Sets the variable of the line; takes ownership of value. */
 static bool run_set(struct plan *p, json_t *value, struct zf_err *err)
 {
     struct var *v = p->var.n < MAX_VARS ? zf_vec_push(&p->var, err) : NULL;
@@ -135,7 +135,7 @@ static bool run_let(struct plan *p, struct zf_err *err)
     uint64_t n;
 
     if (ask_var(p, l->name))
-        return true; /* an earlier line said it */
+        return true; /* an earlier line set it */
     if (l->cond && !expr_true(l->cond, &ask, &wanted, err))
         return run_wrong(p, err);
     if (!wanted)
@@ -212,7 +212,7 @@ static bool run_list(struct plan *p, struct zf_err *err)
     return run_set(p, list, err);
 }
 
-/* Puts value, which is taken, at a dotted key. */
+/* Puts value, of which it takes ownership, at a dotted key. */
 static bool run_put(json_t *config, const char *key, json_t *value)
 {
     char part[128];
@@ -234,8 +234,8 @@ static bool run_put(json_t *config, const char *key, json_t *value)
     return value && json_object_set_new_nocheck(config, key, value) == 0;
 }
 
-/* A field that another config.json lacks is filled in: the class would take a value of its own.
- * inner: where transformers 5 keeps it if it is a rotary one, which may be by kind of layer. */
+/* Fills in a field that an existing config.json lacks: otherwise the class would use its own default.
+ * inner: the key of a rotary setting in transformers 5, which may also have one per kind of layer. */
 static bool run_fill(struct plan *p, const char *key, const char *inner, json_t *value,
                      struct zf_err *err)
 {
@@ -250,7 +250,7 @@ static bool run_fill(struct plan *p, const char *key, const char *inner, json_t 
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for config.json");
 }
 
-/* A field of another config.json says the same? */
+/* Compares a field of an existing config.json with value; fills it in if it is missing. */
 static bool run_compare(struct plan *p, const char *key, json_t *value, struct zf_err *err)
 {
     char inner[160];
@@ -377,7 +377,8 @@ static bool run_begin(struct plan *p, const struct recipe *r, const struct given
     p->left_out = json_array();
     p->notes = json_array();
     p->fits = true;
-    static const char *const place[] = {"config.json", "state/config.json"}; /* the second: side= */
+    static const char *const place[] = {"config.json",
+                                        "state/config.json"}; /* the second is from side= */
     for (size_t i = 0; !p->outside && i < sizeof place / sizeof place[0]; i++) {
         json_t *j = said_file(files, place[i]);
 
@@ -402,13 +403,13 @@ bool run_recipe(struct plan *p, const struct recipe *r, const struct given *give
         if (brief && (rule || p->line->kind == LINE_NOTE))
             continue;
         if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err)) {
-            p->fits = false; /* nothing is known by its name */
+            p->fits = false; /* without unique names, nothing can be looked up */
             return run_wrong(p, err);
         }
         if (!run_line(p, err))
             return false;
         if (!p->fits || (plan_bad(p) && !rule))
-            return true; /* what follows would only repeat it */
+            return true; /* later lines would only repeat the problem */
     }
     return brief || close_plan(p, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small JSON and YAML files of the checkpoint, read once, and values in them by dotted paths. */
+/* Reads small JSON and YAML files of the checkpoint, each once, and finds values in them by dotted paths. */
 #include "plan.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 #include <zf/codec/yaml.h>
 
-/* Bytes of a path, and names in it. */
+/* Limit for the bytes of a path, and of a name in it. */
 #define MAX_PATH_BYTES 512
 
 void said_fini(struct said *s)
@@ -46,7 +46,7 @@ static json_t *said_scalar(const struct zf_yaml_scalar *v)
     return zf_json_string(text, v->value_len);
 }
 
-/* Lists are objects by their positions until all is read. */
+/* Adds a scalar.  Until all is read, lists are objects whose keys are indices. */
 static bool said_add_scalar(void *ctx, const struct zf_yaml_scalar *v, struct zf_err *err)
 {
     json_t *at = ctx, *value = said_scalar(v);
@@ -88,7 +88,7 @@ static json_t *said_as_list(json_t *j)
     return list;
 }
 
-/* Makes them lists; documents are not deeper than the limit json_depth. */
+/* Turns such objects into lists; documents are not deeper than the limit json_depth. */
 static void said_make_lists(json_t *all)
 {
     const char *key;
@@ -196,7 +196,7 @@ json_t *said_files(struct said *s, const char *path)
 
         all = is && !all ? json_object() : all;
         if (is && (!one || !said_join(s, all, one, file))) {
-            /* This file might hold the setting that another one lacks. */
+            /* This file may contain the setting that the others lack. */
             (void)snprintf(s->clash, sizeof s->clash, "%.200s cannot be read as settings", file);
         }
     }
@@ -217,7 +217,7 @@ bool said_also(struct said *s, json_t *root, const char *path)
 
 /* ---- paths ------------------------------------------------------------------------------------ */
 
-/* The entry of j called key[n], with '-' for '_' too. */
+/* The entry of j called key[n]; '-' matches '_'. */
 static json_t *said_entry(json_t *j, const char *key, size_t n)
 {
     char name[MAX_PATH_BYTES + 1];
@@ -236,7 +236,7 @@ static json_t *said_entry(json_t *j, const char *key, size_t n)
     return found ? found : json_object_get(j, name);
 }
 
-/* Goes down name by name, as long a name as there is. */
+/* The value at a dotted path: at each level the longest matching name is taken. */
 static json_t *said_walk(json_t *j, const char *path)
 {
     while (j && *path) {

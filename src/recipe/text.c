@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of a recipe.  A statement is a line and the lines after it that begin with a blank; '#' begins a comment.
+/* Splits a recipe into tokens.  A statement is a line and the lines after it that start with a blank; '#' starts a
+ * comment.
  * The grammar is in zerofs-recipe(5). */
 #include "parse.h"
 
@@ -29,7 +30,7 @@ static bool text_is_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_.*/-{}", c));
 }
 
-/* Bytes of the mark at s, 0 = none. */
+/* Length of the mark at s, 0 = none. */
 static size_t text_mark(const char *s)
 {
     static const char *const two[] = {"<-", "==", "!=", "<=", ">=", "??"};
@@ -40,7 +41,7 @@ static size_t text_mark(const char *s)
     return *s && strchr("=<>()[],:|+-*/%", *s) ? 1 : 0;
 }
 
-/* Passes over blanks and comments, and over line ends that a blank follows; true: a statement ended. */
+/* Skips blanks and comments, and line ends that a blank follows; true: a statement ended. */
 static bool text_blank(struct text *t)
 {
     bool ended = false;
@@ -59,14 +60,14 @@ static bool text_blank(struct text *t)
             if (t->p[t->next] != ' ' && t->p[t->next] != '\t')
                 ended = true;
             else if (*line == '#' || *line == '\n')
-                t->next = (size_t)(line - t->p); /* an empty line ends nothing */
+                t->next = (size_t)(line - t->p); /* an empty line does not end a statement */
         } else {
             return ended;
         }
     }
 }
 
-/* Is it a number, and not the position in a list that a path begins with, 0.args? */
+/* Is it a number, not a path that starts with a list index, such as 0.args? */
 static bool text_number(struct text *t)
 {
     const char *s = t->p + t->next;
@@ -119,7 +120,7 @@ bool text_next(struct text *t, struct zf_err *err)
     if (text_is_word(*s) && !(mark && !text_is_word(s[1]))) {
         t->now.kind = TOKEN_WORD;
         while (text_is_word(s[t->now.n])) {
-            /* Within braces a sum may stand: {i+2}. */
+            /* Braces may contain a sum: {i+2}. */
             t->now.n += s[t->now.n] == '{' ? strcspn(s + t->now.n, "} \n") : 1;
         }
     } else if (mark) {
