@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries for Megatron, which makes more of the tensors than files: keys, how they are cut, their drafts.  Computed at
- * the first query. */
+/* Queries by the Megatron reader, which derives other tensors from these: keys, their grids of chunks, their drafts.
+ * The answers are computed at the first query. */
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -10,19 +10,19 @@
 
 /* The chunks of a key. */
 struct dcp_grid {
-    uint32_t chunk; /* the first; ZF_DCP_NONE: there is none */
-    bool odd;       /* one of them is no cell */
+    uint32_t chunk; /* the first chunk; ZF_DCP_NONE: there is none */
+    bool odd;       /* some chunk is not a cell of a grid */
     uint64_t n;     /* chunks that are cells */
-    uint64_t *cuts; /* [ndim] while they are looked at, the size of all cells but the last */
+    uint64_t *cuts; /* [ndim] while measuring: the size of all cells but the last */
 };
 
-/* Of a flattened tensor's dimensions the last is the place inside a box. */
+/* The dimensions of the grid; the last one of a flattened tensor is the position inside a box. */
 static uint32_t ask_ndim(const struct dcp_key *k)
 {
     return k->whole ? k->ndim - 1 : k->ndim;
 }
 
-/* The size of the cells is that of the largest chunk. */
+/* Measures the cells: they are as large as the largest chunk. */
 static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
 {
     for (uint64_t i = 0; i < d->key.n; i++) {
@@ -58,8 +58,8 @@ static bool ask_is_cell(const struct zf_dcp *d, const struct dcp_grid *g, const 
     return true;
 }
 
-/* Makes numbers of cells of their sizes, and drops what is no grid.  Chunks are boxes of different
- * starts, so cells that are as many as they must be are all there. */
+/* Turns the sizes of cells into numbers of cells, and drops what is not a grid.  Chunks have different
+ * starts, so if the number of cells is right, none is missing. */
 static void ask_count_cells(const struct dcp_key *k, struct dcp_grid *g)
 {
     uint64_t all = 1;

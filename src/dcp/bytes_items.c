@@ -46,7 +46,7 @@ struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chun
 
 bool dcp_bytes_disambiguate(struct dcp_placing *p, struct zf_err *err)
 {
-    struct zf_sorted paths = {0}; /* hash, number of the key */
+    struct zf_sorted paths = {0}; /* hash of the path, number of the key */
     struct zf_dcp *d = p->d;
     struct zf_path path;
     size_t at;
@@ -56,7 +56,7 @@ bool dcp_bytes_disambiguate(struct dcp_placing *p, struct zf_err *err)
         ok = !d->key.at[i].is_bytes || (dcp_path(d, &d->key.at[i], &p->room, &path, err) &&
                                         zf_sorted_add_pair(&paths, zf_path_hash(path), i, err));
     }
-    (void)zf_sorted_find(&paths, 0, &at); /* puts them in order */
+    (void)zf_sorted_find(&paths, 0, &at); /* sorts them */
     for (size_t i = 1; ok && i < paths.n; i++)
         d->key.at[paths.at[2 * i + 1]].apart = paths.at[2 * i] == paths.at[2 * i - 2];
     zf_sorted_fini(&paths);

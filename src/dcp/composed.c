@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which items are several tensors cannot be read from .metadata, and opening all items would make
- * mounting slow.  But torch.save adds about the same number of bytes to every plain tensor, while an
- * item of several is shorter than the data of its tensor would be, or longer by much.  So only items
- * of an odd length are opened; where such a one turns out to be plain, its length is odd no longer
+/* .metadata does not say which items consist of several tensors, and opening all items would make
+ * mounting slow.  But torch.save adds about the same number of bytes to every plain tensor, while a
+ * composed item is shorter than the data of its tensor would be, or much longer.  So only items of an
+ * unusual length are opened; if one turns out to be plain, its length counts as usual from then on
  * (a larger alignment).  A composed item of the usual length, which only a tensor of a few hundred
  * elements can have, answers EIO when it is read (items.c).
  * The parts of the others are joined as zf/assemble/composed.h says. */
@@ -23,8 +23,8 @@ static bool composed_open(struct dcp_placing *p, const struct dcp_chunk *c, stru
     return dcp_look_init(look, p->file[c->item.file], c->item, p->lim->inflate_bytes, p->lim, err);
 }
 
-/* Must the item of data_len bytes be opened to know whether it is a plain tensor's?  A plain item is a
- * little longer than its data, by about as much as the others. */
+/* Must the item be opened to know whether it is a plain tensor of data_len bytes?  All plain items are
+ * longer than their data by about the same number of bytes. */
 static bool composed_is_odd(const struct dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
                             const struct dcp_usual *usual)
 {
@@ -34,7 +34,7 @@ static bool composed_is_odd(const struct dcp_chunk *c, enum zf_dtype dtype, uint
            c->item.len - data_len < usual->least || c->item.len - data_len > usual->most;
 }
 
-/* Opens the item of chunk c: is it several tensors?  If not, *usual learns its length. */
+/* Opens the item of chunk c: does it consist of several tensors?  If not, adds its length to *usual. */
 static bool composed_is(struct dcp_placing *p, const struct dcp_chunk *c, uint64_t data_len,
                         struct dcp_usual *usual, bool *out, struct zf_err *err)
 {
@@ -57,7 +57,7 @@ static bool composed_is(struct dcp_placing *p, const struct dcp_chunk *c, uint64
     return true;
 }
 
-/* Opens the item of a chunk that has no elements: does it hold none either?  Not asked of composed
+/* Opens the item of a chunk without elements, and checks that it has none either.  Not used for composed
  * items. */
 static bool composed_check_empty(struct dcp_placing *p, const struct dcp_chunk *c,
                                  struct dcp_usual *usual, struct zf_err *err)
@@ -112,13 +112,13 @@ bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
     return true;
 }
 
-/* One composed tensor, chunk by chunk. */
+/* A composed tensor that is being joined, chunk by chunk. */
 struct composed_joining {
     struct dcp_placing *p;
     const struct dcp_key *key;
     struct zf_composed of;
     struct zf_out attrs;
-    const struct dcp_chunk *at; /* the chunk at hand */
+    const struct dcp_chunk *at; /* the current chunk */
 };
 
 static const char *composed_file(const struct composed_joining *j, const struct dcp_chunk *c)
@@ -171,7 +171,7 @@ static bool composed_join_chunk(struct composed_joining *j, const struct dcp_chu
            zf_composed_note(j->p->b, composed_file(j, c), zf_out_text(&j->attrs), err);
 }
 
-/* All parts of a composed tensor at `spot`, or none. */
+/* Adds all parts of a composed tensor at `spot`, or none. */
 static bool composed_join_at(struct composed_joining *j, struct zf_spot spot, const uint32_t *chunk,
                              uint64_t n, struct zf_err *err)
 {
@@ -217,7 +217,7 @@ static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t
     return ok;
 }
 
-/* For qsort_r: by key, then as they came. */
+/* For qsort_r: by key, then by number. */
 static int composed_by_key(const void *a, const void *b, void *ctx)
 {
     const struct dcp_chunk *chunk = ctx;

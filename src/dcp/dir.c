@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files of a directory are a save's metadata. */
+/* Finds the files of a directory that are a save's metadata. */
 #include <stdio.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ bool zf_dcp_is_save(struct zf_store *st, const char *dir)
     return zf_dcp_metadata_in(st, dir) || dir_entry_of(st, dir, dir_is_distcp);
 }
 
-/* Does a metadata file that was read name the file of items? */
+/* Does a metadata file that was read refer to this .distcp file? */
 static bool dir_is_known(struct zf_dcp *d, const char *dir, const char *name)
 {
     char path[4096];
@@ -58,8 +58,8 @@ static bool dir_is_known(struct zf_dcp *d, const char *dir, const char *name)
            zf_table_find_str(d->files, path) != NULL;
 }
 
-/* Files of items that nothing names, as a save by more ranks leaves them in the directory of a later one, and
- * metadata of ranks beside the metadata that counts. */
+/* Notes .distcp files that no metadata refers to, as an earlier save by more ranks leaves them behind, and
+ * metadata files of ranks that are ignored in favour of .metadata. */
 static bool dir_note_others(struct zf_dcp *d, struct zf_store *st, const char *dir,
                             struct zf_build *b, struct zf_err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A .distcp file has no header: it is items one after the other, and nothing but .metadata says where
- * they begin.  So what it says is checked as a whole before any of it is believed.  The chunks are
- * sorted by (file, offset); then each item must lie inside its file and end before the next begins,
- * and the file must end where its last item does.  Items of no bytes overlap nothing. */
+/* A .distcp file has no header: it is a sequence of items, and only .metadata says where they start.
+ * So .metadata is checked as a whole before any of it is trusted.  The chunks are sorted by (file,
+ * offset); then each item must lie inside its file and end before the next one starts, and the file
+ * must end with its last item.  Empty items overlap nothing. */
 #include "placing.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const char *files_key(const struct zf_dcp *d, const struct dcp_chunk *c)
     return d->key.at[c->key].name;
 }
 
-/* The files in which a chunk is. */
+/* Marks the files that contain a chunk's item. */
 static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
 {
     bool *used = calloc(d->file.n + 1, sizeof *used);
@@ -144,7 +144,7 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
     return true;
 }
 
-/* A file that ends elsewhere than its last item; degraded, one that is longer was noted (frames.c). */
+/* Checks that a file ends with its last item; in a degraded build, frames.c has noted a longer one. */
 static bool files_check_end(struct dcp_placing *p, const struct dcp_file *f, uint64_t size,
                             struct zf_err *err)
 {

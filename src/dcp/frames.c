@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a .distcp file the one that .metadata describes?  Items lie where the metadata say, without a name or a checksum, so that
- * another rank's file would be believed wherever its items fit.  But each item has a frame of its own, what torch.save writes
- * around a tensor: it begins and ends with the item, and says dtype, shape and bytes.  Nothing in a file is believed that has
- * bytes behind its last item, a frame that says otherwise, or two broken frames next to each other: from the first item of
- * another length on, all lie elsewhere.  One broken frame between others that are sound is damage, and costs its item.  A
- * sound save pays for none of this; an item that is read is compared with its frame in any case (items.c). */
+/* Is a .distcp file the one that .metadata describes?  Items have neither a name nor a checksum, so another rank's file
+ * would be accepted wherever its items fit.  But each item has a frame, which torch.save writes around a tensor: it
+ * starts and ends with the item, and states dtype, shape and size.  A file is not trusted at all if it has bytes after
+ * its last item, a frame that contradicts the metadata, or two adjacent broken frames: from the first item of another
+ * length on, all offsets differ.  A single broken frame between intact ones is damage, and only its item is lost.  An
+ * intact save pays for none of this; an item that is read is compared with its frame in any case (items.c). */
 #include "placing.h"
 
 #include <zf/assemble/degraded.h>
@@ -13,11 +13,11 @@
 #include "items.h"
 #include "whole.h"
 
-#define FRAMES_LOOKS 4096 /* items opened while mounting, of files of the right length */
+#define FRAMES_LOOKS 4096 /* items opened while mounting, in files of the right length */
 
 enum frame { FRAME_FITS, FRAME_BROKEN, FRAME_REFUTED };
 
-/* Opens the item: is there something whole? */
+/* Can the item be opened as something whole? */
 static bool frames_opens(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
     zf_auto(dcp_look) struct dcp_look look = {0};
@@ -51,7 +51,7 @@ static enum frame frames_judge(struct dcp_placing *p, const struct dcp_chunk *c,
     return sound ? FRAME_REFUTED : FRAME_BROKEN;
 }
 
-/* Looks at item i of order [n], and if its frame is broken at the next ones. */
+/* Checks the frame of item i of order [n] and, if it is broken, those of its neighbours. */
 static bool frames_look(struct dcp_placing *p, const uint32_t *order, uint64_t n, uint64_t i,
                         struct zf_err *err)
 {
@@ -67,7 +67,7 @@ static bool frames_look(struct dcp_placing *p, const uint32_t *order, uint64_t n
         (i > 0 && frames_judge(p, &p->d->chunk.at[order[i - 1]], &other) != FRAME_FITS) ||
         (i + 1 < n && frames_judge(p, &p->d->chunk.at[order[i + 1]], &other) != FRAME_FITS);
     if (c->lost && !f->foreign) {
-        zf_err_clear(err); /* as was noted */
+        zf_err_clear(err); /* it was noted before */
         return true;
     }
     return dcp_mark_lost(p, c, err);
@@ -82,7 +82,7 @@ bool dcp_frames_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, 
     if (!file || !zf_build_degraded(p->b))
         return true;
     f->foreign = file->size > f->end && !p->d->patched;
-    /* the last one first: where the layouts of two files differ anywhere, they do there */
+    /* the last one first: if the layouts of two files differ anywhere, they differ there */
     for (uint64_t k = 0; k < n && !f->foreign; k++) {
         if (k > 0 && p->n_frames >= FRAMES_LOOKS && file->size == f->end)
             break;

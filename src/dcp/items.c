@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An item is opened at its first read, in whichever thread that is: its bytes are a window of the file
- * (decompressed when they are), those are a torch.save archive, and that holds one tensor, which must
- * be what .metadata said of it.  Nearly always its elements are plain bytes of the .distcp file; then
- * nothing is kept but their offset.  A compressed or strided tensor keeps a source instead. */
+/* An item is opened at its first read, by the reading thread: its bytes are a window of the file
+ * (decompressed if necessary) with a torch.save archive, which contains one tensor; this must match
+ * .metadata.  Nearly always its elements are plain bytes of the .distcp file; then only their offset
+ * is kept.  A compressed or strided tensor keeps a source instead. */
 #include "items.h"
 
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 /* A torch.save archive of one tensor is at most this much longer than its data (records aligned to
  * 4096 bytes).  Bounds the archive where only its compressed length is recorded. */
 #define OVERHEAD_MAX (1u << 20)
-/* So small an item is fetched whole from a server that takes its time: its directory, pickle and bytes would each be a
- * request of their own. */
+/* Up to this size an item is fetched as a whole from a slow server: its directory, pickle and data would each take a
+ * separate request. */
 #define WHOLE_BYTES (256u << 10)
 
 _Static_assert(ZF_DT_COUNT <= 64, "a record has 6 bits for a dtype");
@@ -30,7 +30,7 @@ struct dcp_items {
 
 uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size)
 {
-    /* The same in every process: models are kept. */
+    /* The key is the same in every process, because models are kept on disk. */
     static const struct zf_hash_key key = {{0x73686170652d6f66u, 0x2d6463702d697465u}};
     uint64_t h = zf_hash_of(&key, ndim, size, ndim * sizeof *size);
 
@@ -59,7 +59,7 @@ struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_
     packed = zf_window_new(file, item.off, item.len, name, err);
     if (!packed || item.wrap == ZF_DCP_PLAIN)
         return zf_give(packed);
-    /* One pass finds the length, the bytes are read through a cache of blocks. */
+    /* One pass finds the length; the bytes are then read through a cache of blocks. */
     return zf_zstd_size(packed, max_bytes, lim, &size, err) ? zf_zstd_new(packed, size, lim, err)
                                                             : NULL;
 }
@@ -71,7 +71,7 @@ bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_ite
     if (!look->body)
         return false;
     if (!zf_torch_sniff(look->body)) {
-        /* That its head cannot be read does not make it something else. */
+        /* If the first byte cannot be read, that is an error, not another format. */
         uint8_t first;
 
         if (look->body->size && !zf_source_pread(look->body, &first, 1, 0, err)) {
@@ -89,7 +89,7 @@ bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_ite
     return true;
 }
 
-/* The tensors among the parts of a value: the first, copied, and how many there are. */
+/* The tensors among the parts of a value: a copy of the first, and their number. */
 struct items_only {
     struct zf_torch *torch;
     struct zf_torch_tensor first;
@@ -176,7 +176,7 @@ static bool items_check(const struct zf_torch_tensor *t, const struct dcp_record
     return true;
 }
 
-/* Opens the item, which is some tensor, *t, or without look->torch the plain bytes of this one. */
+/* Opens the item: a tensor of any kind, *t, or, if look->torch is NULL, the plain bytes of the expected one. */
 static bool items_open(struct dcp_look *look, struct zf_source *file, const struct dcp_record *r,
                        const struct zf_item *item, const struct zf_limits *lim,
                        struct zf_torch_tensor *t, struct zf_err *err)
@@ -192,7 +192,7 @@ static bool items_open(struct dcp_look *look, struct zf_source *file, const stru
         return false;
     if (look->torch)
         return dcp_look_tensor(look, t, err);
-    /* Bytes that are no torch.save file are the tensor itself when they are exactly as many as it needs. */
+    /* If the bytes are not a torch.save file, they are the tensor itself, provided that their number is right. */
     size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
     return look->body->size == item->len ||
            (zf_source_pread(look->body, head, n, 0, err) &&
@@ -216,8 +216,8 @@ bool dcp_item_agrees(struct zf_source *file, const struct dcp_record *r, const s
     return *sound && (!look.torch || items_check(&t, r, item, err));
 }
 
-/* The plain bytes of the file where that is possible, so that reads need no other source: what the
- * item's archive and its windows do not change is at some offset of the file itself. */
+/* Refers to plain bytes of the file if possible, so that reads need no other source: data that the
+ * item's archive and its windows leave unchanged is at some offset of the file itself. */
 static bool items_at(struct zf_source *file, struct zf_source *src, uint64_t off, uint64_t len,
                      struct zf_item_at *out, struct zf_err *err)
 {

@@ -4,7 +4,7 @@
 #include <zf/base/num.h>
 #include <zf/codec/torch.h>
 
-/* The true shape of a key from its entry, which must fit the stored one; other entries say nothing. */
+/* Takes the true shape of a key from its entry; it must fit the stored one.  Other entries are ignored. */
 static bool mcore_take_shape(struct zf_dcp *d, struct dcp_key *key, const struct zf_pv *entry,
                              struct zf_err *err)
 {
@@ -64,7 +64,7 @@ void dcp_flat_box(uint32_t n, const uint64_t *grid, const uint64_t *whole, const
                   uint64_t *box, uint64_t *size)
 {
     for (uint32_t d = 0; d < n; d++) {
-        size[d] = whole[d] / grid[d]; /* it divides: mcore_take_shape */
+        size[d] = whole[d] / grid[d]; /* no remainder: mcore_take_shape */
         box[d] = start[d] * size[d];
     }
 }

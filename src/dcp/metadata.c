@@ -70,7 +70,7 @@ void dcp_forget_names(struct zf_dcp *d)
     zf_sorted_fini(&d->chunks);
 }
 
-/* The key behind the one that was found last: all mappings of a metadata file have them in one order. */
+/* Is it the key after the one found last?  All mappings of a metadata file have the same order of keys. */
 static bool metadata_is_next(const struct zf_dcp *d, const char *p, uint64_t n)
 {
     const struct dcp_key *k = d->next_key < d->key.n ? &d->key.at[d->next_key] : NULL;
@@ -139,7 +139,7 @@ bool dcp_take_key(struct zf_dcp *d, const char *p, uint64_t n, uint32_t *out, bo
 
 /* ---- chunks ---- */
 
-/* The upper half of what is kept of a chunk, whose lower half is its number. */
+/* The upper half of a chunk's entry in d->chunks; the lower half is its number. */
 static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
 {
     return zf_hash(key, start, d->key.at[key].ndim * sizeof *start) >> 32 << 32;
@@ -150,7 +150,7 @@ uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
     return zf_vec_room(&d->box, 2u * ndim + 1, err) ? d->box.at : NULL;
 }
 
-/* The box at hand.  One that is all of its tensor lies in front of the tensor's shape and behind it. */
+/* Keeps a copy of the current box.  The box of a whole tensor needs none: the zeros before its shape, and the shape. */
 static const uint64_t *metadata_keep_box(struct zf_dcp *d, const struct dcp_key *k,
                                          struct zf_err *err)
 {
@@ -189,14 +189,14 @@ static bool metadata_starts_at(const struct zf_dcp *d, uint32_t chunk, uint32_t 
     return c->key == key && memcmp(c->box, start, d->key.at[key].ndim * sizeof *start) == 0;
 }
 
-/* The chunks of the last key are the last ones: while they are few they are looked through. */
+/* The last key's chunks are at the end of d->chunk: while they are few, they are searched linearly. */
 uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
 {
     uint32_t found = ZF_DCP_NONE;
     struct zf_sorted_at at = {0};
     uint64_t hash, v;
 
-    /* Items have the order of chunks; in one file no two chunks of a key start at the same place. */
+    /* Items are in the order of chunks; in one metadata file no two chunks of a key have the same start. */
     if (d->next_chunk < d->chunk.n && d->next_chunk >= from && !d->hides &&
         metadata_starts_at(d, d->next_chunk, key, start))
         return d->next_chunk++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens one metadata file and reads every part of it.  The three parts that have an entry for every
- * tensor or chunk are read entry by entry while the pickle is, because their values together take
- * ten times the memory of the pickle.  What cannot be read so (another order of the parts, another
- * pickler) is read when all is there. */
+ * tensor or chunk are read entry by entry while the pickle is being read, because all their values
+ * take ten times the memory of the pickle.  If that is not possible (another order of the parts,
+ * another pickler), they are read after the whole pickle. */
 #include "metadata.h"
 
 #include <string.h>
@@ -16,8 +16,9 @@ typedef bool file_take_fn(struct dcp_reading *r, const struct zf_pv *key, const 
 struct file_part {
     const char *name; /* of the attribute */
     file_take_fn *take;
-    const struct zf_pv *map; /* that was read along; NULL = not yet, or not so */
-    uint64_t n_rest;         /* read of the pairs that are left in it */
+    const struct zf_pv
+        *map; /* the mapping that was read along with the pickle; NULL = not yet, or not this way */
+    uint64_t n_rest; /* read of the pairs that are left in it */
 };
 
 enum { FILE_STATE, FILE_STORAGE, FILE_PATHS, FILE_PARTS };
@@ -64,7 +65,7 @@ static bool file_pair(void *ctx, const struct zf_pv *map, const struct zf_pv *ke
     return false;
 }
 
-/* ---- when all is there ---- */
+/* ---- after the whole pickle ---- */
 
 static bool file_take_part(struct file_reading *f, unsigned i, const struct zf_pv *map,
                            struct zf_err *err)
@@ -100,7 +101,7 @@ static bool file_take_root(struct file_reading *f, const struct zf_pv *root, str
            file_take_part(f, FILE_PATHS, zf_pv_attr(root, "planner_data"), err);
 }
 
-/* The values of one pickle; its bytes are not kept. */
+/* Loads the values of one pickle; its bytes are not kept. */
 static const struct zf_pv *file_load(struct file_reading *f, struct zf_store *st,
                                      struct zf_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dots in a key may be nesting or part of a name; planner_data has the steps between which torch put
- * them.  A path decides under which name a tensor is shown, so it is believed only where its steps,
- * joined by dots, spell the key.
+/* Dots in a key may be nesting or part of a name; planner_data has the steps that torch joined with
+ * dots.  A path decides under which name a tensor is shown, so it is trusted only if its steps, joined
+ * by dots, spell the key.
  * Source: torch/distributed/checkpoint/_nested_dict.py, flatten_state_dict (2.0 … 2.14). */
 #include "paths.h"
 
@@ -11,8 +11,8 @@
 
 #include <zf/base/vec.h>
 
-/* The steps of a path are stretches of the key, which they spell, so that what is kept is how many there are, and of each
- * its length (a key has less than 2^31 bytes), and whether it is an index (STEP_INDEX). */
+/* The steps of a path are substrings of the key, so only their number is kept and, for each step, its length (a key has
+ * less than 2^31 bytes) and whether it is an index (STEP_INDEX). */
 #define STEP_INDEX ((uint32_t)1 << 31)
 
 /* A step of planner_data: a name, or a position. */
@@ -23,7 +23,7 @@ struct paths_step {
     char digits[24];
 };
 
-/* False: neither; another planner's own. */
+/* Reads a step.  False: it is neither, but another planner's own. */
 static bool paths_read_step(const struct zf_pv *v, struct paths_step *out)
 {
     int64_t at;
@@ -40,8 +40,8 @@ static bool paths_read_step(const struct zf_pv *v, struct paths_step *out)
     return true;
 }
 
-/* Do the steps, joined by dots, spell the key?  *is_path: each is a name or a position.  *known: the key has this path
- * already, another rank said so. */
+/* Do the steps, joined by dots, spell the key?  *is_path: each is a name or a position.  *known: the key already has
+ * this path, from another rank. */
 static bool paths_spells(const struct dcp_key *key, const struct zf_pv *tuple, bool *is_path,
                          bool *known)
 {
@@ -106,7 +106,7 @@ bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct 
     if (!same)
         return paths_refuse(r, key, tuple, err);
     key->steps = NULL;
-    if (n == 1 && zf_pv_kind(zf_pv_item(tuple, 0)) == ZF_PV_STR) /* as if nothing were said */
+    if (n == 1 && zf_pv_kind(zf_pv_item(tuple, 0)) == ZF_PV_STR) /* the same as no path */
         return true;
     uint32_t *kept = zf_arena_get(r->d->pickles, n + 1, sizeof *kept, err);
     for (uint64_t i = 0; kept && i < n && paths_read_step(zf_pv_item(tuple, i), &step); i++)
@@ -117,14 +117,14 @@ bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct 
     return kept != NULL;
 }
 
-/* Does the step begin with the first five letters of `head`?  "optim" counts as "optimizer".  (Behind a
- * shorter step is a dot, or the end of the name, which are none of these letters.) */
+/* Does the step start with the first five letters of `head`?  "optim" counts as "optimizer".  (A shorter
+ * step is followed by a dot or the end of the name, which match no letter.) */
 static bool paths_is_like(const struct zf_step *s, const char *head)
 {
     return strncmp(s->p, head, 5) == 0;
 }
 
-/* Cuts "model.x" in two, so that its first step can be numbered. */
+/* Splits "model.x" into two steps, so that the first can be numbered. */
 static void paths_cut(struct zf_step *step, uint32_t *n)
 {
     const char *dot = *n == 1 ? memchr(step->p, '.', step->n) : NULL;
@@ -138,7 +138,7 @@ static void paths_cut(struct zf_step *step, uint32_t *n)
     }
 }
 
-/* The steps of a key, in room for one more; gives how many there are. */
+/* Writes the steps of a key to out, which has room for one more; returns their number. */
 static uint32_t paths_spell(const struct dcp_key *k, struct zf_step *out)
 {
     const char *p = k->name;
@@ -154,7 +154,7 @@ static uint32_t paths_spell(const struct dcp_key *k, struct zf_step *out)
     return n;
 }
 
-/* The directory of the state dict of a key; no letters for the root. */
+/* The directory of a key's state dict; empty for the root. */
 static struct zf_step paths_dir(const struct zf_dcp *d, const struct dcp_key *k)
 {
     const char *path = d->pass.at[k->pass - 1], *slash = strrchr(path, '/');

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planner_data: the path that each key had in the state dict that was saved. */
+/* planner_data: the path that each key had in the saved state dict. */
 #ifndef DCP_PATHS_H
 #define DCP_PATHS_H
 
 #include "metadata.h"
 
-/* Reads one entry of the dict into its key's path, after state_dict_metadata; it may be gone afterwards.
- * Errors: ZF_E_FORMAT a path is not that of its key. */
+/* Reads one entry of the dict into its key's path, after state_dict_metadata; the entry may be freed afterwards.
+ * Errors: ZF_E_FORMAT a path does not fit its key. */
 bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *tuple,
                    struct zf_err *err) ZF_CHECKED;
 
@@ -17,9 +17,9 @@ struct dcp_steps {
 };
 void dcp_steps_fini(struct dcp_steps *room);
 
-/* The path of key k: what planner_data says, else the key as one step.  In a numbered group the number
- * is added to the first step ("model_1"); in a group with a head that head becomes the first step of
- * paths that do not begin with one like it.  The steps lie in *room and in d, until room is used again.
+/* The path of key k: from planner_data, else the key as one step.  In a numbered group the number is
+ * appended to the first step ("model_1"); in a group with a head that head becomes the first step of
+ * paths that do not start with one like it.  The steps are in *room and in d, until room is used again.
  * Errors: ZF_E_NOMEM. */
 bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps *room,
               struct zf_path *out, struct zf_err *err) ZF_CHECKED;

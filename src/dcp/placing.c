@@ -30,7 +30,7 @@ uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
     const struct dcp_key *k = &d->key.at[c->key];
     uint64_t n = 0;
 
-    /* A box inside a tensor whose size was checked. */
+    /* The box is inside a tensor whose size was checked. */
     return zf_dtype_size(k->dtype, k->ndim, c->box + k->ndim, &n) ? n : 0;
 }
 

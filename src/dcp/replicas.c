@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Without collectives every rank writes its own metadata, and its own item for each value that all
- * ranks have.  One item is shown.  The others are compared with it, because nothing else shows that
- * the files of two saves were mixed.
+ * ranks have.  One item is shown.  The others are compared with it, because nothing else reveals that
+ * files of two saves were mixed.
  * Source: torch/distributed/checkpoint/state_dict_saver.py (2.9 … 2.14). */
 #include "placing.h"
 
@@ -11,11 +11,11 @@
 
 #include "items.h"
 
-#define COPY_BYTES_MAX (64u << 10) /* of an item */
-#define COPY_MAX 4096              /* compared while mounting */
+#define COPY_BYTES_MAX (64u << 10) /* longer items are not compared */
+#define COPY_MAX 4096              /* copies compared while mounting */
 
-/* The values in an item, as a list to compare.  NULL with err->code = ZF_OK: it cannot be read; its own
- * first read will say why. */
+/* The values in an item, as a list to compare.  NULL with err->code = ZF_OK: it cannot be read; reading
+ * the item itself will report why. */
 static struct zf_agree *replicas_copy_values(struct dcp_placing *p, struct dcp_item item,
                                              const char *name, struct zf_err *err)
 {
@@ -32,7 +32,7 @@ static struct zf_agree *replicas_copy_values(struct dcp_placing *p, struct dcp_i
     if (!dcp_look_init(&look, file, item, COPY_BYTES_MAX * 16u, p->lim, err) || !look.torch ||
         !zf_agree_add(said, look.torch, name, zf_torch_root(look.torch), NULL, false, err)) {
         if (err->code != ZF_E_NOMEM)
-            zf_err_clear(err); /* said where it is read */
+            zf_err_clear(err); /* reported when it is read */
         return NULL;
     }
     return zf_give(said);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state_dict_metadata: which tensors and bytes items there are, and their chunks. */
+/* Reads state_dict_metadata: the tensors, the bytes items, and their chunks. */
 #include "metadata.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <zf/base/num.h>
 #include <zf/codec/torch.h>
 
-/* Room for a shape, with zeros in front of it.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
+/* Room for a shape, preceded by zeros.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
 static uint64_t *state_shape_room(struct dcp_reading *r, uint64_t ndim, struct zf_err *err)
 {
     uint64_t *corner = zf_arena_get(r->d->pickles, 2 * ndim, sizeof *corner, err);
@@ -16,8 +16,8 @@ static uint64_t *state_shape_room(struct dcp_reading *r, uint64_t ndim, struct z
     return corner ? corner + ndim : NULL;
 }
 
-/* -o degraded: a chunk, or the metadata of another rank, contradicts the shape of the key.  The key
- * takes the smallest shape that also holds that box, unless such a tensor would be too large. */
+/* -o degraded: handles a chunk, or the metadata of another rank, that contradicts the shape of the key.  The
+ * key takes the smallest shape that also contains that box, unless such a tensor would be too large. */
 static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                         const uint64_t *size, struct zf_err *err)
 {
@@ -37,8 +37,8 @@ static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *sta
     return true;
 }
 
-/* A chunk of no elements is dropped.  It is kept only where the whole tensor is said to have none: then
- * its item is the one place where that can be checked. */
+/* Drops a chunk without elements, unless the whole tensor is described as empty: then only its item can
+ * show whether that is true. */
 static bool state_take_empty(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                              struct zf_err *err)
 {
@@ -76,7 +76,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
                (dcp_forgive(r, err) && state_doubt(r, key, NULL, k->shape, err));
     }
     if (zf_elems(k->ndim, size, &n) && n == 0)
-        return state_take_empty(r, key, start, err); /* it may even start behind the end */
+        return state_take_empty(r, key, start, err); /* it may even start after the end */
     for (uint32_t i = 0; i < k->ndim; i++) {
         if (!zf_within(start[i], size[i], k->shape[i])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -102,7 +102,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
     return dcp_add_chunk(d, key, known, r->lim, err) != NULL;
 }
 
-/* The number of the key, which is added when it is new (then *new_out). */
+/* The number of the key; adds it if it is new (*new_out). */
 static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint32_t *key_out,
                            bool *new_out, struct zf_err *err)
 {
@@ -119,7 +119,7 @@ static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint3
     return true;
 }
 
-/* dtype and shape of a TensorStorageMetadata. */
+/* Reads dtype and shape of a TensorStorageMetadata. */
 static bool state_read_tensor(struct dcp_reading *r, const struct zf_pv *v, struct dcp_key *out,
                               struct zf_err *err)
 {
@@ -175,7 +175,7 @@ static const char *state_describe(const struct dcp_key *k, char *out, size_t n)
     return out;
 }
 
-/* The metadata of two ranks describe one name in two ways. */
+/* Handles a name that the metadata of two ranks describes in two ways. */
 static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_key *seen,
                           struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* storage_data: which range of which file holds each chunk's item. */
+/* Reads storage_data: the file range that holds each chunk's item. */
 #include "metadata.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <zf/base/vec.h>
 #include <zf/codec/torch.h>
 
-/* The file that a _StorageInfo names by relative_path. */
+/* Takes the file that a _StorageInfo names by relative_path. */
 static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint32_t *out,
                               struct zf_err *err)
 {
@@ -32,7 +32,7 @@ static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "relative_path \"%.120s\" is too long", name);
     if (!dcp_take_file(r->d, path, out, err))
         return false;
-    r->last_path = zf_pv_many(v) ? v : NULL; /* another may be where this one was */
+    r->last_path = zf_pv_many(v) ? v : NULL; /* a freed value's address may be reused */
     r->last_file = *out;
     return true;
 }
@@ -48,7 +48,7 @@ static enum dcp_wrap storage_wrap(const struct zf_pv *list)
                                                                               : ZF_DCP_OTHER;
 }
 
-/* Reads one _StorageInfo.  Its file must reach to the end of the item, whoever owns that. */
+/* Reads one _StorageInfo.  Its file must reach to the end of the item, whichever chunk owns it. */
 static bool storage_read_item(struct dcp_reading *r, const struct zf_pv *v, const char *name,
                               struct dcp_item *out, struct zf_err *err)
 {
@@ -95,8 +95,8 @@ static bool storage_is_shared(const struct dcp_key *k)
            (strstr(k->name, "param_groups.") && storage_word(last, setting));
 }
 
-/* An item that no chunk needs: an empty shard, or the copy that another rank made.  It says how long
- * its file is at least; the copy of a value that all ranks share is compared later (replicas.h).
+/* Skips an item that no chunk needs: an empty shard, or another rank's copy.  It still gives a minimum
+ * length of its file; the copy of a value that all ranks share is compared later (replicas.c).
  * chunk: the one that is shown, or ZF_DCP_NONE. */
 static bool storage_pass_over(struct dcp_reading *r, const struct zf_pv *info, uint32_t chunk,
                               struct zf_err *err)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From keys and chunks to tensors, in this order:
+/* Turns keys and chunks into tensors, in this order:
  *
- *  1. Every key's path is shown to the naming rules, which need all of them before they can answer.
+ *  1. Every key's path is given to the naming rules, which need all of them before they can answer.
  *  2. The files are opened, and the items checked against them (files.c).
- *  3. Items are opened where their length says that they are no plain tensor (composed.c), and bytes
- *     items until a budget is used up (bytes_items.c).  All other items stay unread: mounting reads
- *     .metadata and the ends of a few files, however many items there are.
- *  4. The plain items of a file become one items source, which finds out at the first read of each
- *     item where its data begins, and so each chunk has an address there.
+ *  3. Items whose length does not fit a plain tensor are opened (composed.c), and bytes items until a
+ *     budget is used up (bytes_items.c).  All other items stay unread: mounting reads .metadata and
+ *     the ends of a few files, however many items there are.
+ *  4. The plain items of a file become one items source, which finds at the first read of each item
+ *     where its data starts; so each chunk has an address there.
  *  5. Each key becomes a draft and each chunk a box of it, at that address.  The builder proves later
  *     that the boxes cover the tensor.
- *  6. Tensors made of others, and the values of small bytes items. */
+ *  6. Composed tensors, and the values of small bytes items, are added. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ bool zf_dcp_add_names(struct zf_dcp *d, struct zf_names *names, struct zf_err *e
     return tensors_add_names(&p, err);
 }
 
-/* Everything about the items that can be said before their tensors are known. */
+/* Makes all checks of the items that do not need their tensors. */
 static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                                 struct zf_err *err)
 {
@@ -62,7 +62,7 @@ static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, ui
     return dcp_files_check_ends(p, err);
 }
 
-/* Is the item a plain tensor's, whose data is found when it is read? */
+/* Is the item a plain tensor, whose data is found when it is read? */
 static bool tensors_is_plain(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
     const struct dcp_key *k = &d->key.at[c->key];
@@ -118,7 +118,7 @@ static bool tensors_add_items(struct dcp_placing *p, const uint32_t *order, uint
     return true;
 }
 
-/* Of a tensor whose shape is contradicted there is only a name. */
+/* Adds a tensor whose shape is contradicted: only its name is shown. */
 static bool tensors_add_lost(struct dcp_placing *p, const struct zf_spot *spot, struct zf_err *err)
 {
     static const struct zf_lost how = {.file = ".metadata",
@@ -129,7 +129,7 @@ static bool tensors_add_lost(struct dcp_placing *p, const struct zf_spot *spot, 
     return name && zf_build_missing(p->b, name, strlen(name), &how, err);
 }
 
-/* Makes the draft of a key, without chunks; *out is left alone when the tensor is not shown. */
+/* Makes the draft of a key, without chunks; *out is unchanged if the tensor is not shown. */
 static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft **out,
                           struct zf_err *err)
 {
@@ -154,7 +154,7 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
     return *out != NULL;
 }
 
-/* Why the bytes of a chunk are lost, for whoever reads them.  text, path: where the sentence is made. */
+/* The reason why the bytes of a chunk are lost, for their readers.  text, path: buffers for the result. */
 static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct dcp_chunk *c,
                                        char text[64], char path[1024])
 {
@@ -179,8 +179,8 @@ static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct
     return (struct zf_lost){.file = path, .why = text};
 }
 
-/* A chunk of a flattened tensor (mcore_data.h): start and size are a cell of the grid of local boxes and,
- * last, a range of the elements of that box. */
+/* Adds a chunk of a flattened tensor (mcore_data.h): start and size give a cell in the grid of local boxes
+ * and, last, a range of the elements of that box. */
 static bool tensors_put_run(const struct dcp_key *k, struct zf_draft *draft, const uint64_t *start,
                             const uint64_t *size, struct zf_from from, const struct zf_lost *lost,
                             struct zf_err *err)
@@ -202,7 +202,7 @@ static bool tensors_put_run(const struct dcp_key *k, struct zf_draft *draft, con
                                err);
 }
 
-/* Gives one chunk of a plain tensor to its draft. */
+/* Adds one chunk of a plain tensor to its draft. */
 static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
                               struct zf_draft *draft, struct zf_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bytes item is what torch.save wrote, or a pickle.  Both say where they end: a zip archive by its
- * last record, a pickle by its STOP opcode.  So a range that is too short, too long or misplaced is
- * noticed without a checksum.  Only a few items are checked while mounting; dcp_whole_new makes a
+/* A bytes item is a torch.save file, or a pickle.  Both mark their end: a zip archive with its last
+ * record, a pickle with its STOP opcode.  So a range that is too short, too long or misplaced is
+ * detected without a checksum.  Only a few items are checked while mounting; dcp_whole_new makes a
  * source that checks the item before its first read. */
 #include "whole.h"
 
@@ -27,7 +27,7 @@ static enum whole_kind whole_kind(const uint8_t *head, size_t n)
     return n >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 ? WHOLE_PICKLE : WHOLE_OTHER;
 }
 
-/* Is the last byte that of a zip archive's end record, or of the comment behind it? */
+/* Is the last byte the end of a zip archive's end record, or of the comment after it? */
 static bool whole_zip_end(struct zf_source *s, bool *ends, struct zf_err *err)
 {
     uint64_t most = ZIP_END_BYTES + ZIP_COMMENT_MAX, n = s->size < most ? s->size : most;
@@ -37,7 +37,7 @@ static bool whole_zip_end(struct zf_source *s, bool *ends, struct zf_err *err)
     if (!tail)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the end of an archive");
     for (uint64_t k = ZIP_END_BYTES; !*ends && k <= n; k = k < n ? n : n + 1) {
-        /* nearly no archive has a comment: first 22 bytes, then as many as may be one */
+        /* hardly any archive has a comment: reads 22 bytes first, then the longest possible comment */
         if (!zf_source_pread(s, tail, k, s->size - k, err))
             return false;
         for (uint64_t at = 0; !*ends && at + ZIP_END_BYTES <= k; at++) {
@@ -67,8 +67,8 @@ static bool whole_zip(struct zf_source *s, const struct zf_limits *lim, struct z
     return z != NULL;
 }
 
-/* One or more pickles up to the last byte.  In torch.save's older stream the storages follow the
- * pickles; zf_torch_open checks their lengths, but not that nothing follows the last one. */
+/* Checks for one or more pickles up to the last byte.  In torch.save's older stream the storages follow
+ * the pickles; zf_torch_open checks their lengths, but not that nothing follows the last one. */
 static bool whole_pickle(struct zf_source *s, const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(arena) struct zf_arena *arena = NULL;
@@ -125,7 +125,7 @@ bool dcp_whole(struct zf_source *file, struct dcp_item item, const struct zf_lim
     body = dcp_body(file, item, lim->inflate_bytes, lim, err);
     if (body && whole_body(body, lim, err))
         return true;
-    if (err->code == ZF_E_UNSUPPORTED) { /* whole, as far as one can see */
+    if (err->code == ZF_E_UNSUPPORTED) { /* whole, as far as can be checked */
         zf_err_clear(err);
         return true;
     }
@@ -145,7 +145,7 @@ struct whole {
     struct zf_source *file;
     struct dcp_item item;
     struct zf_limits lim;
-    atomic_bool known; /* to be whole */
+    atomic_bool known; /* the item is known to be whole */
 };
 
 static bool whole_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
