@@ -12,8 +12,8 @@
 #define MAX_AXES 64u         /* of a mesh; two or three are usual */
 #define MAX_RANKS (1u << 20) /* larger meshes are not listed */
 
-/* The number of ranks along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
- * of ranks. */
+/* The number of ranks along axis i of the mesh: torch 2.14 stores a layout of (nested) shapes,
+ * earlier versions a tensor of ranks. */
 static bool dtensor_axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i,
                               uint64_t *out, struct zf_err *err)
 {
@@ -74,7 +74,7 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
         return true;
     const struct zf_pv *d = zf_pv_attr(v, "dim"), *f = zf_pv_attr(v, "split_factor");
 
-    d = d ? d : zf_pv_arg(v, 0); /* built by a call instead of a state */
+    d = d ? d : zf_pv_arg(v, 0); /* an argument of the call instead of an attribute */
     if (!zf_pv_u64(d, &dim) || dim >= ndim) {
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a DTensor of %u dimensions is cut along a dimension that it lacks", ndim);
@@ -115,7 +115,7 @@ static bool dtensor_load_axes(struct zf_torch *t, const struct zf_pv *spec, stru
     return true;
 }
 
-/* The ranks are a help, not a need: what cannot be listed is left out. */
+/* Lists the ranks of the mesh, which are optional: left out if they cannot be read. */
 static void dtensor_load_ranks(struct zf_torch *t, const struct zf_pv *mesh, struct zf_dtensor *out)
 {
     const struct zf_pv *grid = zf_pv_attr(mesh, "_rank_map");
@@ -130,7 +130,8 @@ static void dtensor_load_ranks(struct zf_torch *t, const struct zf_pv *mesh, str
     }
 }
 
-/* args of the wrapper: class, dtype, shape, stride, …; of use where the spec has no tensor_meta. */
+/* Reads the global dtype, shape and strides from the wrapper's args (class, dtype, shape, stride, …),
+ * which are there even if the spec has no tensor_meta. */
 static bool dtensor_load_global(struct zf_torch *t, const struct torch_form *f,
                                 struct zf_dtensor *out, struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The container of a torch.save file (zip, legacy stream or tar), found by its first bytes, and everything
- * that the three have in common. */
+/* Recognizes the container of a torch.save file (zip, legacy stream or tar) by its first bytes; and what
+ * all containers have in common. */
 #include "file.h"
 
 #include <stdarg.h>
@@ -31,7 +31,7 @@ bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err)
 
 enum container { OTHER, ZIP, LEGACY, TAR };
 
-/* The first pickle of a legacy stream is torch's magic number, in whatever protocol. */
+/* True if the first pickle is torch's magic number, in any protocol: a legacy stream. */
 static bool file_is_legacy(const uint8_t *p, uint64_t n)
 {
     static const uint8_t magic[] = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
@@ -67,7 +67,7 @@ static enum container file_container_of(const uint8_t *p, uint64_t n)
                                                  : OTHER;
 }
 
-/* The head of src; *n_out bytes of it. */
+/* Reads the first *n_out bytes of src, at most HEAD_BYTES. */
 static bool file_read_head(struct zf_source *src, uint8_t *head, uint64_t *n_out,
                            struct zf_err *err)
 {
@@ -87,13 +87,13 @@ bool zf_torch_sniff(struct zf_source *src)
     enum container c = file_container_of(head, n);
     if (c != ZIP)
         return c != OTHER;
-    /* Any archive begins like torch's; torch's has everything in one folder, so the first member's
-     * name, whose length is at offset 26, has a slash. */
+    /* All zip archives begin alike; torch's has everything in one folder, so its first member's name,
+     * whose length is at offset 26, has a slash. */
     uint64_t len = head[26] | (uint64_t)head[27] << 8;
     return memchr(head + 30, '/', len < HEAD_BYTES - 30 ? len : HEAD_BYTES - 30) != NULL;
 }
 
-/* Other kinds of file that people point at by mistake. */
+/* Names the kind of a file that is often mistaken for a checkpoint. */
 static bool file_refuse_other(const struct zf_torch *t, const uint8_t *p, uint64_t n,
                               struct zf_err *err)
 {
@@ -192,7 +192,7 @@ void zf_torch_free(struct zf_torch *t)
 
 uint64_t zf_torch_weight(const struct zf_torch *t)
 {
-    const uint64_t member = 80; /* its entry, its name, and what finds it */
+    const uint64_t member = 80; /* approximate bytes per member: entry, name and index */
     const uint64_t window = t->src->size < 512u << 10 ? t->src->size : 64u << 10;
 
     return zf_arena_used(t->arena) + (t->text ? t->text_bytes : 0) + window + member * t->n_records;

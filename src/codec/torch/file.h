@@ -6,15 +6,15 @@
 #include <zf/codec/torch.h>
 #include <zf/codec/zip.h>
 
-/* Bytes of a storage that is one number. */
+/* A storage of up to this many bytes is a single number, and may be read ahead. */
 #define TORCH_NUMBER 8u
 
-/* Of a pickle, as twins.c makes it. */
+/* The hash of a pickle, computed by twins.c. */
 struct torch_print {
     uint64_t half[2];
 };
 
-/* A storage as some view needs it: byte-swapped, or with signs flipped. */
+/* A storage with its bytes swapped or its sign bits flipped, as some tensor needs it. */
 struct torch_variant {
     struct zf_torch_storage pub;
     uint32_t swap;  /* width of the elements that are byte-swapped; 0 = none */
@@ -22,37 +22,37 @@ struct torch_variant {
     struct torch_variant *next;
 };
 
-/* One storage of the file, as long as somebody needs it. */
+/* One storage of the file, until it is released. */
 struct torch_store {
-    /* as it is in the file; its src is NULL until asked for, and on meta */
+    /* unchanged, as in the file; its src is NULL before the first use, and on the meta device */
     struct zf_torch_storage plain;
-    struct torch_variant *variants; /* changed ones */
-    struct torch_store *next;       /* of all, and of those that serve again */
+    struct torch_variant *variants; /* swapped or flipped ones */
+    struct torch_store *next;       /* in the list of all; next_spare: of those free for reuse */
     struct torch_store *next_spare;
     bool untyped, meta;
 };
 
-/* A record of which a tensor was read; there can be as many as tensors. */
+/* What is remembered of a record once a tensor of it was read; small, because every tensor can have one. */
 struct torch_met {
-    struct torch_store *store; /* NULL: given back */
+    struct torch_store *store; /* NULL: none, or released */
     uint64_t bytes;
     uint8_t dtype; /* enum zf_dtype */
     bool untyped, met;
 };
 
-/* Shapes and strides of up to this many dimensions are shared. */
+/* Arrays of shapes and strides of up to this many dimensions are reused. */
 #define TORCH_SPARE_DIMS 8u
 
 /* A run of storage bytes in a legacy stream. */
 struct torch_record {
     const char *key;
     uint64_t off, bytes;
-    uint32_t es; /* bytes of an element; 0 = no value speaks of it */
+    uint32_t es; /* bytes of an element; 0 = unknown, because no value uses the storage */
     enum zf_dtype dtype;
-    uint64_t order; /* place in the file */
+    uint64_t order; /* index in the order of the file */
 };
 
-/* A persistent id, understood: numel elements from `first` on of a storage that has `total`. */
+/* A parsed persistent id: elements [first, first + numel) of a storage of `total`. */
 struct torch_pid {
     const char *key;
     enum zf_dtype dtype;
@@ -60,15 +60,15 @@ struct torch_pid {
     uint64_t total, first, numel; /* elements of dtype; bytes when untyped */
 };
 
-/* A container's way to its storages. */
+/* How a container finds and opens its storages. */
 struct torch_container_ops {
     const char *name; /* "zip", "legacy", "torchscript" */
-    /* Is this record a storage with bytes in it? */
+    /* Is this record a storage that is not empty? */
     bool (*is_storage)(const struct zf_torch *t, uint64_t record);
-    /* The record of a storage key, and how long it is. */
+    /* Finds the record of a storage key, and its length. */
     bool (*find)(struct zf_torch *t, const char *key, uint64_t *record_out, uint64_t *bytes_out,
                  struct zf_err *err);
-    /* Gives the first `bytes` bytes of it. */
+    /* Returns a source (a reference) of the record's first `bytes` bytes. */
     struct zf_source *(*open)(struct zf_torch *t, uint64_t record, uint64_t bytes,
                               struct zf_err *err);
 };
@@ -77,26 +77,26 @@ struct zf_torch {
     struct zf_source *src;
     struct zf_limits lim;
     struct zf_arena *arena;
-    /* of the first pickles of a stream, of which one is large; NULL = none */
+    /* one each for the first pickles of a legacy stream, one of which is large; NULL = unused */
     struct zf_arena *large[5];
     const struct torch_container_ops *ops;
     const struct zf_pv *root;
-    struct zf_pv_scratch *scratch; /* for the value that torch_form_of looks at */
+    struct zf_pv_scratch *scratch; /* holds the value that torch_form_of unfolds */
     uint64_t pickle_bytes;         /* the longest pickle, on disk */
     const struct zf_pv *pids;      /* the persistent ids of the pickle that was read last */
-    struct zf_torch_twins *twins;  /* borrowed while it is opened; NULL = none */
-    uint8_t *text;                 /* the pickle, kept for them; NULL of a long one … */
-    uint64_t text_bytes;           /* 0: none is kept */
-    struct torch_print print;      /* … which has this */
+    struct zf_torch_twins *twins;  /* borrowed while the file is opened; NULL = none */
+    uint8_t *text;                 /* the pickle, kept for `twins`; NULL if only its hash is kept */
+    uint64_t text_bytes;           /* the pickle's bytes; 0: neither is kept */
+    struct torch_print print;      /* the hash of a long pickle */
     bool twin;
-    struct torch_number { /* a storage that was read ahead */
+    struct torch_number { /* a small storage that was read ahead */
         uint64_t record, bytes;
         uint8_t byte[TORCH_NUMBER];
     } * number;
     uint64_t n_numbers;
     bool big; /* storages are big-endian */
     struct torch_store *stores, *spare_stores;
-    /* [n] holds arrays of n; the first word is the next one */
+    /* [n]: list of free arrays of n extents; the first word of each is the next pointer */
     uint64_t *spare_dims[TORCH_SPARE_DIMS + 1];
     struct torch_met *met; /* [n_records] */
     uint64_t n_records;
@@ -104,51 +104,51 @@ struct zf_torch {
     struct zf_zip *zip; /* zip: */
     const char *prefix; /* "archive/" */
     uint64_t
-        zip_next; /* behind the storage found last: torch writes them as the pickle mentions them */
+        zip_next; /* the member after the storage found last: torch writes them in the pickle's order */
 
     struct torch_record *record; /* legacy: [n_records] sorted by key */
 };
 
-/* A failure of the torch reader's own: with the name of the file.  Returns false. */
+/* Fails with a message that names the file.  Returns false. */
 bool torch_bad(const struct zf_torch *t, struct zf_err *err, enum zf_code code, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
 
-/* ZF_E_NOMEM: there is no memory for a pickle of n bytes. */
+/* Fails with ZF_E_NOMEM: no memory for a pickle of n bytes. */
 bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err);
 
 bool torch_zip_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 bool torch_legacy_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 
-/* Reads one pickle from *off on and moves *off behind it.  `guess`: bytes to begin with. */
+/* Reads one pickle at *off and moves *off past it.  `guess`: bytes to read first. */
 const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                       struct zf_err *err) ZF_CHECKED;
 
-/* A name: text, or the bytes that Python 2 wrote for one; NULL for all else. */
+/* The text of v: a str, or the bytes that Python 2 wrote for one; NULL for anything else. */
 const char *torch_text(const struct zf_pv *v);
-/* ZF_E_FORMAT unless v is the persistent id of a storage. */
+/* Parses the persistent id of a storage.  Errors: ZF_E_FORMAT v is none. */
 bool torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
                     struct zf_err *err) ZF_CHECKED;
 
-/* The storage of a persistent id: finds or makes it, checks it against its record. */
+/* Returns the storage of a persistent id, checked against its record; makes it at the first use. */
 struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *pid,
                                     struct zf_err *err) ZF_CHECKED;
-#define ZF_TORCH_FLIP_REAL 1u /* of each element the sign of the value or of its real half */
+#define ZF_TORCH_FLIP_REAL 1u /* flips each element's sign, or that of its real half */
 #define ZF_TORCH_FLIP_IMAG 2u
-/* The storage as a tensor of `dtype` needs it. */
+/* Returns the storage with swapped bytes and flipped signs, as a tensor of `dtype` needs it. */
 const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_store *s,
                                               enum zf_dtype dtype, uint32_t flips,
                                               struct zf_err *err) ZF_CHECKED;
-/* A storage that is no record of the file: takes the reference on src, also when it fails. */
+/* Makes a storage that is not a record of the file: takes the reference on src, even on failure. */
 const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype dtype,
                                                struct zf_source *src,
                                                struct zf_err *err) ZF_CHECKED;
 void torch_store_free(struct zf_torch *t);
 
-/* parent with the sign bits of its little-endian elements flipped. */
+/* Returns a source of parent's little-endian elements with flipped sign bits. */
 struct zf_source *torch_flip_new(struct zf_source *parent, enum zf_dtype dtype, uint32_t flips,
                                  struct zf_err *err) ZF_CHECKED;
 
-/* A value without its wrappers. */
+/* What kind of tensor a value is, without its wrappers. */
 enum torch_form_id {
     ZF_FORM_NOT,
     ZF_FORM_V2,      /* args: storage, offset, size, stride, grad, hooks, metadata */
@@ -163,44 +163,44 @@ enum torch_form_id {
     ZF_FORM_ARRAY,   /* numpy: args, state */
     ZF_FORM_SCALAR,
     ZF_FORM_BUFFER,
-    ZF_FORM_OPAQUE, /* name: the function that is not understood */
-    ZF_FORM_CHANGED /* name: what gives it other contents once it is made */
+    ZF_FORM_OPAQUE, /* name: the function that zerofs does not know */
+    ZF_FORM_CHANGED /* name: what changes the tensor's contents after it was built */
 };
 struct torch_form {
     enum torch_form_id id;
     const struct zf_pv *args, *state;
     const char *name;
-    const struct zf_pv *cast; /* a dtype that the tensor was to be brought to on loading, or NULL */
+    const struct zf_pv *cast; /* the dtype that torch.load converts the tensor to, or NULL */
 };
 /* Valid until the next call. */
 struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
-/* Is it a call of the kind that a file may have as many of as tensors (zf_pickle_with.folded)? */
+/* Is it a call that occurs once per tensor, and so is folded (zf_pickle_with.folded)? */
 bool torch_form_folds(const struct zf_pv *call);
 
-/* numpy's forms as a tensor. */
+/* Reads a numpy array or scalar as a tensor. */
 bool torch_numpy_load(struct zf_torch *t, const struct torch_form *form,
                       struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
-/* Room for n extents, which the caller fills. */
+/* Returns an array of n extents for the caller to fill. */
 uint64_t *torch_dims_new(struct zf_torch *t, uint64_t n, struct zf_err *err) ZF_CHECKED;
-/* A tuple, list or torch.Size of non-negative integers into the arena. */
+/* Reads a tuple, list or torch.Size of non-negative integers into an array in the arena. */
 bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
                 uint64_t **out, struct zf_err *err) ZF_CHECKED;
-/* torch.float32 … */
+/* Reads a dtype: torch.float32 … */
 bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
                  struct zf_err *err) ZF_CHECKED;
-/* The integers of a dense int32 or int64 tensor value (at most `max` of them), into the arena. */
+/* Reads the integers (at most `max`) of a dense int32 or int64 tensor into an array in the arena. */
 bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_t *n_out,
                 uint64_t **out, struct zf_err *err) ZF_CHECKED;
-/* The numbers of form v2, v3, quant: of the tensor's storage when its integers are read raw. */
+/* Reads a tensor of form V2, V3 or QUANT; of a quantized one, the raw integers. */
 bool torch_tensor_form(struct zf_torch *t, const struct torch_form *form,
                        struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
 /* Is any pickle of n bytes known? */
 bool torch_twins_may_know(const struct zf_torch *t, uint64_t n);
-/* Is p[n], the pickle of t, known?  p is as before in the end. */
+/* Is p[n], the pickle of t, known?  p is changed only during the call. */
 bool torch_twins_know(struct zf_torch *t, uint8_t *p, uint64_t n);
-/* The same.  Otherwise *p is t's from here on if it is worth keeping. */
+/* Likewise; if it is not known, t may keep it and then owns *p. */
 bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conjugate and negative views: torch stores the bytes of the base and a flag.  Both only turn
- * sign bits. */
+/* Conjugate and negative views: torch stores the base's bytes and a flag.  Both only flip sign
+ * bits. */
 #include <zf/source/recipe.h>
 
 #include "file.h"
@@ -8,7 +8,7 @@
 struct flip {
     struct zf_derived base;
     uint32_t half;     /* bytes of a real number */
-    uint32_t flips[2]; /* of even and odd numbers: the mask for the last byte */
+    uint32_t flips[2]; /* the mask for the last byte of even and of odd numbers */
 };
 
 static bool flip_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)

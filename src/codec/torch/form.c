@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tensor a value describes.  Source: torch/_utils.py, torch/_tensor.py (0.4 … 2.13); numpy's
+/* Finds which kind of tensor a value is.  Source: torch/_utils.py, torch/_tensor.py (0.4 … 2.13); numpy's
  * multiarray pickles (1.x, 2.x). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,20 +9,20 @@
 
 #include "file.h"
 
-#define MAX_WRAPPERS 32 /* Parameter of a subclass of … */
+#define MAX_WRAPPERS 32 /* nested wrappers: a Parameter of a subclass of … */
 
 enum step {
-    DONE,    /* the row's form */
-    INNER,   /* look at the first argument */
-    CAST,    /* the same; the second argument is the dtype to be had */
-    SUBCLASS /* func, class, args, state */
+    DONE,    /* the form is that of the row */
+    INNER,   /* the first argument is the tensor */
+    CAST,    /* likewise; the second argument is the dtype to convert it to */
+    SUBCLASS /* the arguments are func, class, args, state */
 };
 
 static const struct row {
     const char *name;
     enum step step;
     enum torch_form_id form;
-    bool attrs; /* the fourth argument is attributes to set */
+    bool attrs; /* the fourth argument: attributes to set */
 } rows[] = {
     {"_rebuild_tensor_v2", DONE, ZF_FORM_V2, false},
     {"_rebuild_parameter", INNER, ZF_FORM_NOT, false},
@@ -56,7 +56,7 @@ static const struct row *form_find_row(const char *module, const char *name)
     return NULL;
 }
 
-/* Classes that are built without a function: tensors of torch 0.4 and before, Parameters,
+/* Recognizes classes that are pickled without a rebuild function: tensors of torch 0.4 and before,
  * ShardedTensors. */
 static bool form_class_form(const struct zf_pv *v, struct torch_form *f)
 {
@@ -99,8 +99,8 @@ static bool form_numpy_form(const struct zf_pv *v, struct torch_form *f)
     return false;
 }
 
-/* Judges `func` of _rebuild_from_type_v2 with this class.  True: f is it; false: go on with func
- * and args. */
+/* Sets f by the class that _rebuild_from_type_v2 makes.  False: the form is that of func and args
+ * instead. */
 static bool form_subclass_form(const struct zf_pv *args, struct torch_form *f)
 {
     const char *class = zf_pv_name(zf_pv_item(args, 1)), *func = zf_pv_name(zf_pv_item(args, 0));
@@ -114,10 +114,10 @@ static bool form_subclass_form(const struct zf_pv *args, struct torch_form *f)
     return f->id != ZF_FORM_WRAPPER || strcmp(func, "_rebuild_wrapper_subclass") == 0;
 }
 
-/* ---- contents that are set once the tensor is made ---- */
+/* ---- contents that are set after the tensor was built ---- */
 
-/* BUILD on a tensor replaces it (Tensor.__setstate__, and set_() in _weights_only_unpickler.py); but for the three fields
- * of torch 0.3 and before: requires_grad, volatile, hooks. */
+/* True if BUILD replaces the tensor's contents (Tensor.__setstate__, and set_() in _weights_only_unpickler.py); the
+ * three fields that torch 0.3 and before set (requires_grad, volatile, hooks) do not. */
 static bool form_is_built(const struct zf_pv *call)
 {
     const struct zf_pv *state = zf_pv_state(call);
@@ -131,9 +131,9 @@ static bool form_is_part_set(const struct zf_pv *attrs)
     return zf_pv_late(attrs) || zf_pv_get(attrs, "real") || zf_pv_get(attrs, "imag");
 }
 
-/* Attributes that a rebuild function sets (torch/_utils.py, _set_obj_state) are a mapping or a pair of them.  Three are
- * contents: `real` and `imag` write into the tensor, `data`, which bitsandbytes has in the state of what it quantized,
- * is what it holds from then on. */
+/* The attributes that a rebuild function sets (torch/_utils.py, _set_obj_state) are a mapping or a pair of mappings.
+ * Three change the contents: `real` and `imag` write into the tensor (returns true); `data` (*data_out), which
+ * bitsandbytes saves for quantized weights, replaces them. */
 static bool form_is_set(const struct zf_pv *state, const struct zf_pv **data_out)
 {
     bool pair = zf_pv_kind(state) == ZF_PV_TUPLE;
@@ -148,13 +148,13 @@ static bool form_is_set(const struct zf_pv *state, const struct zf_pv **data_out
 static const struct torch_form form_built = {.id = ZF_FORM_CHANGED, .name = "a state"};
 static const struct torch_form form_set = {.id = ZF_FORM_CHANGED, .name = "an attribute"};
 
-/* A call to look at; the function of _rebuild_from_type_v2 is one that has no value of its own. */
+/* A call to examine; v is NULL for the func of _rebuild_from_type_v2, which is not a call in the pickle. */
 struct called {
     const char *module, *name;
     const struct zf_pv *args, *v;
 };
 
-/* v may be folded, but what is in such a call is not: the scratch is good for all of a value. */
+/* v may be folded, but the values inside a folded call are not, so one scratch is enough. */
 static struct called form_called(const struct zf_torch *t, const struct zf_pv *v)
 {
     v = zf_pv_unfold(v, t->scratch);
@@ -230,7 +230,7 @@ enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v
 
         return zf_pv_eq(where, "meta") ? ZF_TORCH_META : ZF_TORCH_DENSE;
     }
-    case ZF_FORM_CHANGED: /* reading it says why not */
+    case ZF_FORM_CHANGED: /* reading it fails and says why */
         return ZF_TORCH_DENSE;
     case ZF_FORM_META:
         return ZF_TORCH_META;

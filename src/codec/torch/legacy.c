@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.save before 1.6: five pickles (magic, protocol, host, the object, storage keys), then each
- * storage behind its element count.  Source: torch/serialization.py _legacy_save, _legacy_load. */
+ * storage after its element count.  Source: torch/serialization.py _legacy_save, _legacy_load. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static int legacy_cmp_record(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
-/* The little-endian number at *off of the file, and past it. */
+/* Reads the little-endian number at *off and moves *off past it. */
 static bool legacy_load_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf_err *err)
 {
     uint8_t raw[8];
@@ -106,7 +106,7 @@ static bool legacy_load_head(struct zf_torch *t, uint64_t *off, struct zf_err *e
                          "the file does not have torch's protocol number %d", PROTOCOL);
     }
     return torch_stream_load(t, off, SMALL_PICKLE, err) !=
-           NULL; /* the host: storages do not follow it */
+           NULL; /* the host's byte order; storages are little-endian in any case */
 }
 
 static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *err)
@@ -134,15 +134,15 @@ static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *e
     return legacy_sort(t, err);
 }
 
-/* Only the persistent ids that name a storage say how wide its elements are: the first one of
- * the pickle, as in torch. */
+/* Sets the element size of each storage from the first persistent id that names it, as torch does:
+ * nothing else in the file says it. */
 static bool legacy_learn_widths(struct zf_torch *t, const struct zf_pv *pids, struct zf_err *err)
 {
     for (const struct zf_pv *v = pids; v; v = zf_pv_persid_next(v)) {
         const char *tag = torch_text(zf_pv_item(zf_pv_persid(v), 0));
         struct torch_pid pid;
 
-        if (tag && strcmp(tag, "module") == 0) /* a class with its source text */
+        if (tag && strcmp(tag, "module") == 0) /* a class with its source code */
             continue;
         if (!torch_pid_load(t, v, &pid, err))
             return false;

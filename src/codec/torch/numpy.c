@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numpy arrays and scalars: their bytes are in the pickle.
+/* numpy arrays and scalars, whose bytes are in the pickle.
  * Source: numpy/core/src/multiarray/methods.c array_reduce, array_setstate; descriptor.c. */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #include "file.h"
 
-/* numpy.dtype('f4', False, True) with the state (3, '<', …), or a class of numpy.dtypes. */
+/* Reads numpy.dtype('f4', False, True) with the state (3, '<', …), or a class of numpy.dtypes. */
 static bool numpy_load_descr(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out,
                              bool *big_out, struct zf_err *err)
 {
@@ -38,7 +38,7 @@ static bool numpy_load_descr(struct zf_torch *t, const struct zf_pv *v, enum zf_
                      "a numpy array of records, objects or another unusual type");
 }
 
-/* Fills dtype, shape, order of axes and the bytes from each of the three spellings. */
+/* The dtype, shape, axis order and bytes, which the three forms have in different places. */
 struct numpy_parts {
     const struct zf_pv *shape, *dtype, *bytes;
     bool fortran;
@@ -68,8 +68,8 @@ static struct numpy_parts numpy_take_parts(const struct torch_form *f)
     return p;
 }
 
-/* The bytes of an array.  Python 2 wrote them as its str, which is a text here when
- * they happen to be UTF-8. */
+/* Returns the bytes of an array.  Python 2 wrote them as a str, which is a text here if they happen
+ * to be UTF-8. */
 static bool numpy_load_data(struct zf_torch *t, const struct zf_pv *v, const char **out,
                             uint64_t *n_out, struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors that are several tensors.  Source: torch/_utils.py _rebuild_qtensor,
+/* Tensors that consist of several tensors.  Source: torch/_utils.py _rebuild_qtensor,
  * _rebuild_sparse_tensor, _rebuild_nested_tensor (1.13 … 2.13); torch/utils/_python_dispatch.py for
  * wrapper subclasses. */
 #include <string.h>
@@ -93,7 +93,7 @@ static bool parts_nested_parts(struct sink *s, const struct torch_form *f, struc
     return ok;
 }
 
-/* Attribute i of a dict of a state; NULL: its key is no text.  *piece_out: is it a tensor? */
+/* The name of attribute i in a dict of a state; NULL: the key is not a str.  *piece_out: is it a tensor? */
 static const char *parts_attr(const struct zf_torch *t, const struct zf_pv *dict, uint64_t i,
                               bool *piece_out)
 {
@@ -105,7 +105,7 @@ static const char *parts_attr(const struct zf_torch *t, const struct zf_pv *dict
     return zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 }
 
-/* The tensors among the attributes in one dict of a state. */
+/* Adds the tensors among the attributes in one dict of a state. */
 static bool parts_attr_parts(struct sink *s, const struct zf_pv *dict, struct zf_err *err)
 {
     bool ok = true, piece;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ShardedTensor: the boxes of all ranks, and the tensors of this one.
+/* ShardedTensor: the boxes of all ranks' shards, and the tensors of this rank.
  * Source: torch/distributed/_shard/sharded_tensor (1.11 … 2.14). */
 #include <zf/codec/dtensor.h>
 
@@ -9,7 +9,7 @@
 
 #include "file.h"
 
-/* ShardMetadata: shard_offsets, shard_sizes, placement (a _remote_device, or its text
+/* Reads a ShardMetadata: shard_offsets, shard_sizes, placement (a _remote_device, or its str
  * "rank:1/cuda:1"). */
 static bool sharded_load_box(struct zf_torch *t, const struct zf_pv *v,
                              const struct zf_sharded *whole, struct zf_shard *out,
@@ -80,7 +80,8 @@ static bool sharded_load_local(struct zf_torch *t, const struct zf_pv *shards,
     return true;
 }
 
-/* TensorProperties: attributes, or its state as a tuple that begins with the dtype. */
+/* Reads the dtype: an argument of the wrapper, or from TensorProperties, whose state is a dict, or a
+ * tuple that begins with the dtype. */
 static bool sharded_load_dtype(struct zf_torch *t, const struct torch_form *f,
                                const struct zf_pv *meta, struct zf_sharded *out, struct zf_err *err)
 {

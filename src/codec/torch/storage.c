@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Storages: what persistent ids speak of.  Source: torch/serialization.py persistent_id (1.13
+/* Storages, which persistent ids refer to.  Source: torch/serialization.py persistent_id (1.13
  * … 2.13). */
 #include <string.h>
 
@@ -17,7 +17,7 @@ const char *torch_text(const struct zf_pv *v)
     return p && strlen(p) == n ? p : NULL;
 }
 
-/* torch.FloatStorage …: only the name counts, as in torch itself. */
+/* Reads the dtype from the storage class (torch.FloatStorage …); only its name counts, as in torch. */
 static bool storage_load_class(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
                                struct zf_err *err)
 {
@@ -33,7 +33,7 @@ static bool storage_load_class(struct zf_torch *t, const struct zf_pv *v, struct
                      "storage \"%.80s\" is of the unknown class \"%.80s\"", out->key, name);
 }
 
-/* (key, offset, size) of old streams, in elements. */
+/* Reads the view (key, offset, size) of an old stream's persistent id, in elements. */
 static bool storage_load_view(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
                               struct zf_err *err)
 {
@@ -68,8 +68,8 @@ bool torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct torch_pid 
            storage_load_view(t, zf_pv_item(id, 5), out, err);
 }
 
-/* All that is said of a record is the same, but that an empty one may have been seen as several types:
- * torch refuses to save only bytes under two. */
+/* Checks that all persistent ids agree about a record.  Only an empty one may have several types:
+ * torch refuses to save the same bytes under two. */
 static bool storage_check_same(struct zf_torch *t, const struct torch_met *met,
                                const struct torch_pid *pid, uint64_t bytes, struct zf_err *err)
 {
@@ -98,7 +98,7 @@ static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *
     return s;
 }
 
-/* Its key for as long as t lives; that of the pid may be in a value that was unfolded. */
+/* The key, valid as long as t; the one in pid may be in the scratch of an unfolded value. */
 static const char *storage_key(struct zf_torch *t, const struct torch_pid *pid, uint64_t record,
                                struct zf_err *err)
 {
@@ -111,12 +111,12 @@ static const char *storage_key(struct zf_torch *t, const struct torch_pid *pid, 
     return name + strlen(name) - strlen(pid->key);
 }
 
-/* A record that was not met before has as many bytes as the persistent id says. */
+/* Checks at a record's first use that it has the bytes that the persistent id says. */
 static bool storage_check_length(struct zf_torch *t, const struct torch_pid *pid, uint64_t bytes,
                                  uint64_t have, struct zf_err *err)
 {
-    /* torch writes the whole storage and divides to count its elements: what is left over is less
-     * than one. */
+    /* torch writes all bytes of the storage, but rounds the number of elements down: less than one
+     * element may be left over. */
     return (have >= bytes && have - bytes < zf_dtype_info(pid->dtype)->bytes) ||
            torch_bad(t, err, ZF_E_FORMAT,
                      "storage \"%.80s\" should have %llu bytes (%llu elements of %s), but "
@@ -155,7 +155,7 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
     return s;
 }
 
-/* The bytes as a tensor of dtype needs them: swapped, then flipped.  Gives a reference. */
+/* Returns a source (a reference) of the bytes, swapped, then with flipped signs. */
 static struct zf_source *storage_dress(struct zf_source *raw, enum zf_dtype dtype, uint32_t swap,
                                        uint32_t flips, struct zf_err *err)
 {
@@ -166,10 +166,10 @@ static struct zf_source *storage_dress(struct zf_source *raw, enum zf_dtype dtyp
     return flips ? torch_flip_new(s, dtype, flips, err) : zf_source_ref(s);
 }
 
-/* Storages that are read ahead. */
+/* At most this many storages are read ahead. */
 #define STORAGE_NUMBERS 16u
 
-/* The next storage of a few bytes from record *i on, or NULL: there is none. */
+/* The next storage of at most TORCH_NUMBER bytes from record *i on; NULL = none. */
 static struct zf_source *storage_next_number(struct zf_torch *t, uint64_t *i)
 {
     struct zf_err ignored;
@@ -194,7 +194,8 @@ void zf_torch_read_ahead(struct zf_torch *t)
 
     for (; n < STORAGE_NUMBERS && (src[n] = storage_next_number(t, &i)); n++) {
         record[n] = i++;
-        if (zf_source_is_far(t->src)) /* each is a request of its own */
+        if (zf_source_is_far(
+                t->src)) /* requests them all at once, instead of one after the other */
             zf_source_want(src[n], 0, src[n]->size, ZF_SOON_ALL);
     }
     t->number = n ? calloc(n, sizeof *t->number) : NULL;
@@ -217,7 +218,7 @@ static const uint8_t *storage_known(const struct zf_torch *t, const struct torch
     return NULL;
 }
 
-/* The storage as it is in the file. */
+/* Returns the storage unchanged, as it is in the file. */
 static const struct zf_torch_storage *storage_plain(struct zf_torch *t, struct torch_store *s,
                                                     struct zf_err *err)
 {
@@ -231,7 +232,8 @@ static const struct zf_torch_storage *storage_plain(struct zf_torch *t, struct t
     if (!p->src)
         return NULL;
     p->known = storage_known(t, s);
-    p->again = zf_window_of(p->src, &at) != p->src; /* to find other bytes twice would cost */
+    p->again =
+        zf_window_of(p->src, &at) != p->src; /* a window is cheap to open again; others are not */
     return p;
 }
 

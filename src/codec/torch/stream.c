@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pickles that follow each other in a file, with storages behind them. */
+/* Consecutive pickles in a file, followed by the storages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define STREAM_STEP (1u << 20)
 
-/* The slot for the arena of one more pickle; NULL: there are many, and they share one. */
+/* The slot for the next pickle's own arena; NULL: all are in use, and further pickles share t->arena. */
 static struct zf_arena **stream_place_of_arena(struct zf_torch *t)
 {
     size_t i = 0;
@@ -17,7 +17,7 @@ static struct zf_arena **stream_place_of_arena(struct zf_torch *t)
     return i < sizeof t->large / sizeof t->large[0] ? &t->large[i] : NULL;
 }
 
-/* A pickle that is read. */
+/* The bytes of a pickle that were read so far. */
 struct stream {
     uint8_t *p;
     uint64_t n;
@@ -28,7 +28,7 @@ static void zf_auto_stream(struct stream *s)
     free(s->p);
 }
 
-/* Reads on up to n bytes from `off` on. */
+/* Reads more, so that s holds n bytes from `off` on. */
 static bool stream_read(struct zf_torch *t, struct stream *s, uint64_t off, uint64_t n,
                         struct zf_err *err)
 {
@@ -43,13 +43,13 @@ static bool stream_read(struct zf_torch *t, struct stream *s, uint64_t off, uint
     return true;
 }
 
-/* Bytes to read next, behind n: little beyond the pickle's end, in few steps. */
+/* The number of bytes to read next, after n: few steps, and little is read beyond the pickle's end. */
 static uint64_t stream_step(uint64_t n)
 {
     return n < STREAM_STEP ? n : n / 16 > STREAM_STEP ? n / 16 : STREAM_STEP;
 }
 
-/* Nothing says how long a pickle is: reads up to its STOP, `most` bytes at most, or to where there is none. */
+/* Reads a pickle, whose length is stored nowhere: up to its STOP, at most `most` bytes. */
 static bool stream_find_end(struct zf_torch *t, struct stream *s, uint64_t off, uint64_t guess,
                             uint64_t most, struct zf_err *err)
 {
@@ -78,7 +78,7 @@ const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_
     uint64_t most = left < t->lim.pickle_bytes ? left : t->lim.pickle_bytes;
     uint64_t bound = t->src->size - t->src->stored > t->lim.meta_slack
                          ? t->src->stored + t->lim.meta_slack
-                         : UINT64_MAX; /* of a file that is decompressed */
+                         : UINT64_MAX; /* limits only a file that is decompressed */
     zf_auto(stream) struct stream s = {.n = 0};
 
     if (!stream_find_end(t, &s, *off, guess, most < bound ? most : bound, err))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the arguments of a rebuild function to a checked, strided window on a storage. */
+/* Turns the arguments of a rebuild function into a checked, strided view of a storage. */
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -57,8 +57,8 @@ bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, 
            torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype \"%.80s\" cannot be read", name);
 }
 
-/* Strides of extents <= 1 never matter: they become what a packed tensor has, so that equal tensors
- * look equal.  Says whether the whole is packed. */
+/* Replaces strides of dimensions of size <= 1, which never matter, by those of a packed tensor, so
+ * that equal tensors have equal strides.  True if the tensor is contiguous. */
 static bool tensor_normalize_strides(uint32_t ndim, const uint64_t *shape, uint64_t *stride)
 {
     uint64_t packed = 1, elems = 0;
@@ -72,13 +72,13 @@ static bool tensor_normalize_strides(uint32_t ndim, const uint64_t *shape, uint6
         if (shape[d] <= 1)
             stride[d] = packed;
         contiguous = contiguous && stride[d] == packed;
-        packed *= shape[d] ? shape[d] : 1; /* wraps only where the extent check refuses */
+        packed *= shape[d] ? shape[d] : 1; /* overflows only in a tensor that is refused later */
     }
     return contiguous;
 }
 
-/* Strides of 0 make terabytes of four bytes: what is far larger than the `last + 1` elements it is
- * made of is only read when it is small. */
+/* Strides of 0 can turn four bytes into terabytes: refuses a large tensor that is far larger than the
+ * `last + 1` elements of its storage. */
 static bool tensor_check_view(struct zf_torch *t, const struct zf_torch_tensor *out, uint64_t bytes,
                               uint64_t last, struct zf_err *err)
 {
@@ -93,7 +93,7 @@ static bool tensor_check_view(struct zf_torch *t, const struct zf_torch_tensor *
                      (unsigned long long)t->lim.view_bytes, (unsigned long long)t->lim.view_ratio);
 }
 
-/* Shape and strides against `have` elements of the storage from its element `first` on. */
+/* Checks that shape and strides stay within the `have` elements of the storage. */
 static bool tensor_check_extent(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *stride,
                                 uint64_t have, struct zf_err *err)
 {
@@ -123,7 +123,7 @@ static bool tensor_check_extent(struct zf_torch *t, struct zf_torch_tensor *out,
     return tensor_check_view(t, out, bytes, last - out->off_elems, err);
 }
 
-/* {'conj': True} and {'neg': True} as sign bits to flip. */
+/* Converts {'conj': True} and {'neg': True} to sign bits to flip. */
 static bool tensor_load_flips(struct zf_torch *t, const struct zf_pv *meta, enum zf_dtype dtype,
                               uint32_t *out, struct zf_err *err)
 {
@@ -143,7 +143,7 @@ static bool tensor_load_flips(struct zf_torch *t, const struct zf_pv *meta, enum
     return true;
 }
 
-/* Sub-byte integers: rows of whole bytes.  Only packed ones differ in their bytes. */
+/* Converts shape and strides of sub-byte integers, whose rows are whole bytes, from elements to bytes. */
 static bool tensor_pack_small(struct zf_torch *t, struct zf_torch_tensor *out, uint64_t *shape,
                               uint64_t *stride, struct zf_err *err)
 {
@@ -275,7 +275,8 @@ bool zf_torch_tensor(struct zf_torch *t, const struct zf_pv *v, struct zf_torch_
 {
     struct torch_form f = torch_form_of(t, v);
 
-    f.id = f.id == ZF_FORM_QUANT ? ZF_FORM_OPAQUE : f.id; /* whose integers alone say nothing */
+    f.id = f.id == ZF_FORM_QUANT ? ZF_FORM_OPAQUE
+                                 : f.id; /* integers without their scales: no tensor */
     return torch_tensor_form(t, &f, out, err);
 }
 

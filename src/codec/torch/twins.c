@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of a job repeat themselves: of 1,024 model-states files of ZeRO stage 3, 1,015 have the pickle of
- * another one, byte by byte.  The device's number, which every storage has, is all that differs between the ranks of a
- * node: of long pickles it is masked. */
+/* Recognizes files with equal pickles: of 1,024 model-states files of ZeRO stage 3, 1,015 have exactly the pickle of
+ * another file.  The ranks of a node differ only in the device number of each storage, which is masked in long
+ * pickles. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 #include "file.h"
 
 #define TWINS_MOST 16u
-/* A pickle up to this is kept as it is; of a longer one a print, which takes longer to make than texts do to compare. */
+/* Pickles of up to this many bytes are kept and compared, which is faster than hashing; of longer ones only the hash is. */
 #define TWINS_BYTES (1u << 20)
 
 struct zf_torch_twins {
     pthread_mutex_t lock;
     struct twins_text {
-        uint8_t *p; /* NULL: only its print is known */
+        uint8_t *p; /* NULL: only its hash is kept */
         uint64_t n;
         struct torch_print print;
     } text[TWINS_MOST];
@@ -45,18 +45,18 @@ void zf_torch_twins_free(struct zf_torch_twins *w)
     free(w);
 }
 
-/* Texts are never changed or taken out, so they may be looked at without the lock. */
+/* Entries are never changed or removed, so the first entries of the result may be read without the lock. */
 static uint32_t twins_count(struct zf_torch_twins *w)
 {
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&w->lock);
     return w->n;
 }
 
-/* The text "cuda:N" as protocol 2 writes it; in front of N. */
+/* The str "cuda:N" in protocol 2, up to N. */
 #define TWINS_DEVICE "X\6\0\0\0cuda:"
 #define TWINS_MASK '?'
 
-/* The byte behind the first TWINS_DEVICE from *at on, which is then behind it; NULL = there is none. */
+/* Finds the next TWINS_DEVICE from *at on; returns the byte after it, and moves *at there; NULL = none. */
 static uint8_t *twins_device(uint8_t *p, uint64_t n, uint64_t *at)
 {
     const size_t len = sizeof TWINS_DEVICE - 1;
@@ -76,7 +76,7 @@ static void twins_change(uint8_t *p, uint64_t n, uint8_t from, uint8_t to)
         *d = *d == from ? to : *d;
 }
 
-/* The device's number, if it is a digit and can be masked and put back. */
+/* The first device number, if it is a digit that can be masked and restored; else 0. */
 static uint8_t twins_number(uint8_t *p, uint64_t n)
 {
     uint64_t at = 0;
@@ -90,9 +90,9 @@ static uint8_t twins_number(uint8_t *p, uint64_t n)
     return first >= '0' && first <= '9' ? first : 0;
 }
 
-/* 128 bits under the process's key: nobody can make two pickles of one print.  Of one with a device they are those of
- * the pickle with its number masked, wherever it is the same, so that two of one print become each other by exchanging
- * two digits within texts.  p is left as it was. */
+/* A 128-bit hash with a key of this process, so that nobody can craft two pickles with the same hash.  Device numbers
+ * are masked: pickles with equal hashes differ at most in this digit within "cuda:N" texts.  p is restored before
+ * returning. */
 static struct torch_print twins_print(uint8_t *p, uint64_t n)
 {
     const uint8_t number = twins_number(p, n);
@@ -107,7 +107,7 @@ static struct torch_print twins_print(uint8_t *p, uint64_t n)
     return print;
 }
 
-/* p NULL: the pickle has that print. */
+/* Is the pickle known?  p NULL: compares its hash instead of its bytes. */
 static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_t *p,
                         uint64_t bytes, const struct torch_print *print)
 {

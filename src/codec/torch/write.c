@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pickle that torch.load(weights_only=True) reads: a dict of _rebuild_tensor_v2 calls over one
- * storage a tensor, in protocol 2, as torch.save writes it. */
+/* Writes a pickle for torch.load(weights_only=True): a dict of _rebuild_tensor_v2 calls with one
+ * storage per tensor, in protocol 2, as torch.save writes it. */
 #include <zf/codec/torch_write.h>
 
 #include <inttypes.h>
@@ -76,7 +76,7 @@ static void write_put_ints(struct zf_out *o, uint32_t n, const uint64_t *v)
     zf_out_u8(o, OP_TUPLE);
 }
 
-/* As ints of a packed tensor's strides, computed from the back without room for all of them. */
+/* Writes the strides of a packed tensor, each computed anew, so that no array is needed. */
 static void write_put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *shape)
 {
     if (ndim == 0) {
@@ -95,8 +95,8 @@ static void write_put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *s
     zf_out_u8(o, OP_TUPLE);
 }
 
-/* torch.load would want scales for a quantized tensor; they are saved beside it under names of
- * their own. */
+/* The dtype to write: a quantized tensor, for which torch.load would require scales, is written as its
+ * plain integers; the scales are separate tensors. */
 static enum zf_dtype write_written_as(enum zf_dtype t)
 {
     switch (t) {
@@ -124,7 +124,7 @@ void zf_torch_write_begin(struct zf_out *o)
 void zf_torch_write_tensor(struct zf_out *o, const struct zf_torch_write *t)
 {
     const struct zf_dtype_info *info = zf_dtype_info(write_written_as(t->dtype));
-    /* Types without a storage class of their own travel as untyped bytes and a dtype. */
+    /* Types without a storage class of their own are written as UntypedStorage and a dtype. */
     bool untyped = !info->storage || info->kind == 'x' || write_written_as(t->dtype) == ZF_DT_C32;
     char key[24];
     uint64_t n = 0;

@@ -7,8 +7,8 @@
 
 #include "file.h"
 
-/* The archive's folder is where its data.pkl is: torch takes it from the first member, but a
- * re-zipped archive may begin with anything.  Two of them at the top cannot both be meant. */
+/* Finds the archive's folder, that of data.pkl.  torch takes it from the first member, but a re-zipped
+ * archive may begin with any member.  Two data.pkl at the same level are refused as ambiguous. */
 static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err *err)
 {
     uint64_t top = 0, any = 0, pkl = 0;
@@ -38,7 +38,7 @@ static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err
     return t->prefix != NULL;
 }
 
-/* Index of the member prefix + dir + name. */
+/* Finds the index of the member prefix + dir + name. */
 static bool zip_find_member(struct zf_torch *t, const char *dir, const char *name, uint64_t *i_out)
 {
     char buf[256];
@@ -55,7 +55,7 @@ static bool zip_find_member(struct zf_torch *t, const char *dir, const char *nam
     return zf_zip_find(t->zip, p, i_out);
 }
 
-/* The record that says which end of a number comes first; absent before 2.1. */
+/* Reads the record `byteorder`; torch before 2.1 has none. */
 static bool zip_load_byteorder(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t i;
@@ -84,7 +84,7 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
                          "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
                          (unsigned long long)src->size, (unsigned long long)t->lim.pickle_bytes);
     }
-    /* Reading costs by the byte that comes out, so a bomb is refused before it is inflated. */
+    /* Refuses a decompression bomb before inflating it. */
     if (src->size > src->stored && src->size - src->stored > t->lim.meta_slack) {
         return torch_bad(t, err, ZF_E_LIMIT,
                          "data.pkl has %llu bytes but only %llu on disk, which is more to "
@@ -98,7 +98,7 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
         return torch_no_room(t, src->size, err);
     if (!zf_source_pread(src, p, src->size, 0, err))
         return false;
-    const uint8_t *text = p; /* t's or ours */
+    const uint8_t *text = p; /* t may take ownership below */
     t->pickle_bytes = src->stored;
     if (torch_twins_take(t, &p, src->size))
         return true;
@@ -132,7 +132,7 @@ static struct zf_source *zip_open(struct zf_torch *t, uint64_t record, uint64_t 
     return zf_window_new(src, 0, bytes, NULL, err);
 }
 
-/* The members below data/; TorchScript keeps the tensors of its code in constants/. */
+/* True for members below data/ and, for tensors in the code of TorchScript, constants/. */
 static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
 {
     const struct zf_zip_member m = zf_zip_member(t->zip, record);
@@ -144,9 +144,9 @@ static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
             strncmp(m.name + n, "constants/", strlen("constants/")) == 0);
 }
 
-/* Is it a twin?  torch writes data.pkl first, so this can be answered from end record, first entry and that member: the
- * other entries of such a file, of which nothing is served, are never read.  What fails here fails again when
- * the archive is opened. */
+/* Has another file the same pickle?  torch writes data.pkl first, so the end record, the first entry and that member
+ * answer this; the other entries of such a file, whose data are not needed, are never read.  Failures are
+ * ignored here: they occur again when the archive is opened. */
 static bool zip_is_twin(struct zf_torch *t)
 {
     struct zf_err err;
@@ -200,8 +200,8 @@ bool torch_zip_open(struct zf_torch *t, struct zf_err *err)
     if (!zip_find_prefix(t, &pkl, err) || !zip_load_byteorder(t, err) ||
         !zip_load_pickle(t, pkl, err))
         return false;
-    /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its
-     * storages found in any case. */
+    /* Overlapping members would make two tensors of the same bytes.  All storages are checked at once,
+     * because most of them are needed in any case. */
     if (!zf_zip_check_overlap(t->zip, err))
         return false;
     t->ops = zip_find_member(t, "", "constants.pkl", &i) ? &script_ops : &zip_ops;
