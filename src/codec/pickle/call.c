@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opcodes that name things and call them: a global is two texts, a call the description of a
- * callee and its arguments, which nothing carries out.  Two calls that only make a container are
- * put as that container, so that nobody has to know how an old Python spelt it. */
+/* The opcodes for globals and calls: a global is two strings; a call is a record of a callee and its
+ * arguments, and is never executed.  Two calls that only make a container are turned into that
+ * container, so that the readers of values need not know how an old Python pickled it. */
 #include <string.h>
 
 #include "text.h"
@@ -63,7 +63,7 @@ static struct zf_pv *call_of(struct pickle_vm *vm, const struct zf_pv *callee,
     return v;
 }
 
-/* The value k of a LIST or TUPLE that has one. */
+/* Value k of a LIST or TUPLE, which must have it. */
 static struct zf_pv *call_value_at(const struct zf_pv *v, uint32_t k)
 {
     return (struct zf_pv *)(v->kind == ZF_PV_TUPLE ? v->at[k].v : v->at[0].items->at[k].v);
@@ -74,8 +74,8 @@ static bool call_is_sequence(const struct zf_pv *v)
     return v->kind == ZF_PV_LIST || v->kind == ZF_PV_TUPLE;
 }
 
-/* The only argument of OrderedDict when that is a list of pairs, as Python 2 pickled it (Python 3
- * sets the items afterwards): Lib/collections.py of 2.7, OrderedDict.__reduce__. */
+/* The only argument of OrderedDict if it is a list of pairs, as pickled by Python 2 (Python 3 sets
+ * the items afterwards): Lib/collections.py of 2.7, OrderedDict.__reduce__. */
 static const struct zf_pv *call_pairs_of(const struct zf_pv *args)
 {
     const struct zf_pv *list = args->kind == ZF_PV_TUPLE && args->n == 1 ? args->at[0].v : NULL;
@@ -91,7 +91,7 @@ static const struct zf_pv *call_pairs_of(const struct zf_pv *args)
     return list;
 }
 
-/* OrderedDict([(key, value), …]) as OrderedDict() that was given the items. */
+/* Turns OrderedDict([(key, value), …]) into OrderedDict() followed by its items. */
 static bool call_push_ordered(struct pickle_vm *vm, struct zf_pv *class, const struct zf_pv *list)
 {
     struct zf_pv *v = call_of(vm, class, &pv_no_tuple);
@@ -114,7 +114,7 @@ bool pickle_do_reduce(struct pickle_vm *vm)
 {
     struct zf_pv *callee = vm->popped[0], *args = vm->popped[1];
 
-    /* A namedtuple of arguments is a CALL. */
+    /* Arguments in a namedtuple are a CALL. */
     if (args->kind != ZF_PV_TUPLE && args->kind != ZF_PV_CALL) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s takes a tuple of arguments, found %s", vm->op,
@@ -155,8 +155,8 @@ bool pickle_do_obj(struct pickle_vm *vm)
                        call_of(vm, vm->items[0], pickle_tuple(vm, vm->items + 1, vm->n_items - 1)));
 }
 
-/* Attaches the state; of two, the last counts.  A global, a persistent id and an extension may be
- * any object to Python, but here they are names: their state is dropped. */
+/* Attaches the state; a second one replaces the first.  A global, a persistent id or an extension may
+ * be any object in Python, but is only a name here: its state is dropped. */
 bool pickle_do_build(struct pickle_vm *vm)
 {
     struct zf_pv *v = vm->popped[0], *state = vm->popped[1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One opcode after the other.  The stack is checked as Python does it. */
+/* Runs the opcodes one by one.  The stack is checked as in Python. */
 #include "code_vm.h"
 
 #include <zf/base/out.h>
@@ -11,7 +11,7 @@ static const struct code_op ops[256] = {
 #undef OP
 };
 
-/* Python ends here with an exception.  Returns false, with vm->err as it is. */
+/* Ends the walk where Python would raise an exception.  Returns false and leaves vm->err alone. */
 bool code_ends(struct code_vm *vm, enum zf_code code, const char *why)
 {
     return zf_fail(&vm->out->why, code, vm->in.base + vm->op_at, "opcode %s: %s",
@@ -26,7 +26,7 @@ static bool code_cut(struct code_vm *vm)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* A line that the end of the input ends lacks its last byte in Python: it takes the '\n' for granted. */
+/* Reads a line.  If the input ends without '\n', the line lacks its last byte, as in Python, which always cuts one off. */
 static const char *code_line(struct code_vm *vm, uint64_t *n)
 {
     struct zf_bytes *in = &vm->in;
@@ -89,7 +89,7 @@ bool code_read_operand(struct code_vm *vm, enum code_operand kind)
     return !in->bad || code_cut(vm);
 }
 
-/* The text of a value into *out; false: it is not known. */
+/* Appends the text of a value to *out; false: it is not known. */
 bool code_read_text(struct code_vm *vm, uint64_t word, struct zf_out *out)
 {
     struct zf_code_walk none = {0};
@@ -122,7 +122,7 @@ static bool code_push(struct code_vm *vm, uint64_t word)
     return to != NULL;
 }
 
-/* The n values behind a mark: a class, called with the others. */
+/* The n values above a mark: a class, called with the others. */
 static bool code_object(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word)
 {
     if (n == 0)
@@ -148,7 +148,7 @@ static bool code_memo(struct code_vm *vm, const uint64_t *at, uint64_t *word)
     }
 }
 
-/* at[pops]: the values that the opcode takes, and behind them its n items from a mark on. */
+/* Carries out an opcode.  at[pops]: the values that it takes, followed by its n items above a mark. */
 static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word)
 {
     switch (vm->code) {
@@ -215,7 +215,7 @@ static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_
     }
 }
 
-/* A class by two lines, called with what is behind the mark: it is imported before the mark is looked for. */
+/* INST: a class named by two lines, called with the values above the mark; it is imported before the mark is searched. */
 static bool code_inst(struct code_vm *vm, uint64_t *word)
 {
     if (!code_import(vm, (struct code_text){vm->text, vm->n}, (struct code_text){vm->text2, vm->n2},
@@ -238,7 +238,7 @@ static bool code_mark(struct code_vm *vm)
     return to != NULL;
 }
 
-/* A value, or the mark where none is in front of it. */
+/* Pops a value, or the mark if no value is above it. */
 static bool code_pop(struct code_vm *vm)
 {
     const size_t fence = vm->mark.n ? vm->mark.at[vm->mark.n - 1] : 0;
@@ -273,7 +273,7 @@ static bool code_take(struct code_vm *vm)
     if (have < vm->op->pops)
         return code_ends(vm, ZF_E_FORMAT, "there is too little on the stack");
     const size_t base = vm->stack.n - n - vm->op->pops;
-    /* the values stay where they are until something is pushed */
+    /* popped values stay in memory until something is pushed */
     if (!code_act(vm, vm->stack.at + base, n, &word))
         return false;
     vm->stack.n = base;
@@ -299,7 +299,7 @@ static bool code_step(struct code_vm *vm)
                           128 * (uint64_t)HASH_COUNT(vm->far) + vm->name_bytes;
     if (used > vm->lim->pickle_memory)
         return code_ends(vm, ZF_E_LIMIT, "the limit pickle_memory is reached");
-    /* one long line may be used as every name */
+    /* a hostile pickle may use one long line as the name of every global */
     if (vm->looked > 64 * vm->in.n + (1u << 20))
         return code_ends(vm, ZF_E_LIMIT, "names are looked up in texts that are too long");
     return code_read_operand(vm, (enum code_operand)vm->op->operand) && code_take(vm);

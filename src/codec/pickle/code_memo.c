@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memo: an array where its numbers are near one another, as picklers write them, else a table. */
+/* The memo: an array for consecutive numbers, as picklers write them, and a hash table for others. */
 #include "code_vm.h"
 
-/* Python's int() takes more than pickletools writes: blanks, a sign, underscores between digits. */
+/* Parses a number as Python's int(), which accepts more than picklers write: blanks, a sign, underscores
+ * between digits. */
 static bool code_memo_number(const char *p, uint64_t n, uint64_t *out)
 {
     char digits[20];
@@ -50,7 +51,7 @@ bool code_memo_put(struct code_vm *vm, uint64_t key, uint64_t word)
     return e != NULL;
 }
 
-/* A number that was far once may be near now. */
+/* Looks in both, because a number that went into the table may be within the array now. */
 bool code_memo_get(struct code_vm *vm, uint64_t key, uint64_t *word)
 {
     const uint64_t near = key < vm->memo.n ? vm->memo.at[key] : 0;

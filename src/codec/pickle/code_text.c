@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operands that protocol 0 writes as lines: zerofs reads no values from them, but lists what they import. */
+/* Operands that protocol 0 writes as lines; only the listing of imports reads them, never a checkpoint. */
 #include "code_vm.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include <zf/base/hex.h>
 #include <zf/base/out.h>
 
-/* Decodes the escape behind a backslash; returns the bytes read, 0 = a broken one.  Unknown escapes
- * are kept as they are, as in Python. */
+/* Decodes the escape after a backslash; returns the bytes read, 0 = invalid.  Unknown escapes are
+ * kept unchanged, as in Python. */
 static uint64_t code_escape(const char *p, uint64_t left, struct zf_out *out)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";

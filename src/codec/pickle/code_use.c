@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Globals: how they get their names, and what is done with them. */
+/* Globals: their names, and whether they are called or passed to a call. */
 #include "code_vm.h"
 
 #include <stdio.h>
 
 #include <zf/base/out.h>
 
-/* Texts that are printed and compared have no NUL in them. */
+/* Writes a name without NULs, because it is printed and compared as a C string. */
 static void code_put_name(struct zf_out *o, struct code_text t)
 {
     const uint64_t most = t.n < ZF_CODE_NAME ? t.n : ZF_CODE_NAME;
@@ -45,7 +45,7 @@ static bool code_is_getattr(const struct zf_code_use *u)
            (strcmp(u->module, "builtins") == 0 || strcmp(u->module, "__builtin__") == 0);
 }
 
-/* Enters a global, if it is a new one; *word: it. */
+/* Lists a global, unless it is listed already; *word: its value. */
 bool code_import(struct code_vm *vm, struct code_text module, struct code_text name, bool computed,
                  uint64_t *word)
 {
@@ -95,7 +95,7 @@ bool code_stack_global(struct code_vm *vm, uint64_t module, uint64_t name, uint6
            code_import(vm, known ? has : none, known2 ? has2 : none, !known || !known2, word);
 }
 
-/* A number that stands for a global that some module registered. */
+/* EXT: vm->n is the number of a global that some module registered with copyreg. */
 bool code_extension(struct code_vm *vm, uint64_t *word)
 {
     char name[40];
@@ -109,7 +109,7 @@ bool code_extension(struct code_vm *vm, uint64_t *word)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The value is called, or one of its methods. */
+/* Notes that the value, or one of its methods, is called. */
 void code_call(struct code_vm *vm, uint64_t word)
 {
     const enum code_kind k = code_kind(word);
@@ -129,7 +129,7 @@ static void code_give_use(struct code_vm *vm, size_t use)
     u->attributes = false;
 }
 
-/* To a call: a global, or those of a tuple of arguments. */
+/* Notes that args, a global or a tuple with globals, is passed to a call. */
 void code_give(struct code_vm *vm, uint64_t args)
 {
     if (code_kind(args) == CODE_GLOBAL)
@@ -142,7 +142,7 @@ void code_give(struct code_vm *vm, uint64_t args)
         code_give_use(vm, vm->held.at[t->first + i]);
 }
 
-/* getattr(GLOBAL, "plain")? */
+/* Is the call getattr(GLOBAL, NAME), NAME being an identifier without a leading underscore? */
 static bool code_is_attribute(struct code_vm *vm, uint64_t callee, uint64_t args)
 {
     zf_auto(out) struct zf_out name = {0};
@@ -160,7 +160,7 @@ static bool code_is_attribute(struct code_vm *vm, uint64_t callee, uint64_t args
     return plain;
 }
 
-/* Protocols below 4 write a class inside a class as getattr(CLASS, "NAME"): torch has one that its pickles make. */
+/* Protocols below 4 write a nested class as getattr(CLASS, "NAME").  True for the one that torch's pickles contain. */
 static bool code_is_nested(struct code_vm *vm, uint64_t args)
 {
     const struct code_tuple *t = &vm->tuple.at[code_n(args)];
@@ -173,7 +173,7 @@ static bool code_is_nested(struct code_vm *vm, uint64_t args)
            strcmp(in->module, "torch.distributed._shard.sharded_tensor.api") == 0;
 }
 
-/* callee(*args) */
+/* The value of callee(*args). */
 uint64_t code_made(struct code_vm *vm, uint64_t callee, uint64_t args)
 {
     const enum code_kind k = code_kind(callee);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine behind zf/codec/pickle_code.h: it keeps of each value only what decides about imports and calls, a word. */
+/* The machine behind zf/codec/pickle_code.h.  A value is one word: only what is needed to follow imports and calls. */
 #ifndef CODEC_PICKLE_CODE_VM_H
 #define CODEC_PICKLE_CODE_VM_H
 
 #include <zf/base/table.h>
 #include <zf/codec/pickle_code.h>
 
-/* The argument of an opcode, as load.c has it. */
+/* The argument of an opcode, as in load.c. */
 enum code_operand {
     CODE_ARG_NONE,
     CODE_ARG_U1,
@@ -29,12 +29,12 @@ struct code_op {
 };
 
 enum code_kind {
-    CODE_ABSENT,    /* of the memo: nothing was put there */
-    CODE_PLAIN,     /* neither text nor anything that can be called */
-    CODE_TEXT,      /* … of the opcode at offset n */
-    CODE_GLOBAL,    /* use n itself */
-    CODE_MADE,      /* by calling use n */
-    CODE_ATTRIBUTE, /* got by use n, which is getattr */
+    CODE_ABSENT,    /* an unused memo entry */
+    CODE_PLAIN,     /* neither text nor callable */
+    CODE_TEXT,      /* the text of the opcode at offset n */
+    CODE_GLOBAL,    /* the global of use n */
+    CODE_MADE,      /* the result of calling use n */
+    CODE_ATTRIBUTE, /* the result of use n, a getattr */
     CODE_TUPLE,     /* tuple n, which holds globals */
     CODE_UNKNOWN,   /* anything */
 };
@@ -61,8 +61,8 @@ struct code_text {
 };
 
 struct code_tuple {
-    size_t first, n; /* of `held` */
-    uint64_t pair;   /* its second value, if it has two and the first is a global; else 0 */
+    size_t first, n; /* its globals: held[first … first + n) */
+    uint64_t pair;   /* the second value of a pair of a global and a text; else 0 */
 };
 
 /* A memo entry with a number that is far beyond the number of entries. */
@@ -72,7 +72,7 @@ struct code_far {
 };
 
 struct code_name {
-    UT_hash_handle hh; /* by module and name, each with its NUL */
+    UT_hash_handle hh; /* key: module and name, each with its NUL */
     size_t use;
 };
 
@@ -84,8 +84,8 @@ struct code_vm {
     const struct code_op *op;
     uint8_t code;
     uint64_t op_at;           /* in in.p */
-    const char *text, *text2; /* its operand … */
-    uint64_t n, n2;           /* … the length of those, or a number */
+    const char *text, *text2; /* the operand's bytes or lines */
+    uint64_t n, n2;           /* their lengths; n: or the operand's number */
     zf_vec(uint64_t) stack;
     zf_vec(size_t) mark;
     zf_vec(uint64_t) memo;
@@ -95,8 +95,8 @@ struct code_vm {
     struct code_name *names;
     uint64_t n_memo;
     uint64_t name_bytes;
-    uint64_t looked; /* bytes of texts that were read once more */
-    bool odd_put;    /* a memo number that is none as far as is known here was put */
+    uint64_t looked; /* total bytes of texts that were read again */
+    bool odd_put;    /* there was a PUT with a memo number that could not be parsed */
     bool stop;
 };
 
@@ -105,40 +105,40 @@ static inline uint64_t code_off(const struct code_vm *vm)
     return vm->in.base + vm->op_at;
 }
 
-/* Python ends here with an exception: it is written down.  Returns false. */
+/* Records that Python would raise an exception here.  Returns false. */
 bool code_ends(struct code_vm *vm, enum zf_code code, const char *why);
 
-/* Reads what follows the opcode. */
+/* Reads the opcode's operand. */
 bool code_read_operand(struct code_vm *vm, enum code_operand kind);
-/* The text of a value, behind what is in *out; false: it is not known. */
+/* Appends the text of a value to *out; false: it is not known. */
 struct zf_out;
 bool code_read_text(struct code_vm *vm, uint64_t word, struct zf_out *out);
-/* Of 'quoted' text with backslash escapes, as repr() of a str of Python 2, the text, behind what is in *text. */
+/* Decodes 'quoted' text with backslash escapes, the repr() of a str of Python 2, and appends it to *text. */
 bool code_text_unquote(const char *p, uint64_t n, struct zf_out *text) ZF_CHECKED;
-/* The same of Latin-1 with \uXXXX and \UXXXXXXXX ("raw-unicode-escape"). */
+/* Likewise for Latin-1 with \uXXXX and \UXXXXXXXX ("raw-unicode-escape"). */
 bool code_text_unescape(const char *p, uint64_t n, struct zf_out *text) ZF_CHECKED;
-/* A memo number: decimal digits only. */
+/* Parses a memo number: decimal digits only. */
 bool code_text_key(const char *p, uint64_t n, uint64_t *out) ZF_CHECKED;
 
-/* The numbers of the memo; false: it has no such entry, or there is no memory. */
+/* Sets or gets a memo entry; false: there is no such entry, or no memory. */
 bool code_memo_put(struct code_vm *vm, uint64_t key, uint64_t word);
 bool code_memo_get(struct code_vm *vm, uint64_t key, uint64_t *word);
-/* The same of PUT and GET, with a number in digits; *out: the value. */
+/* Likewise for PUT and GET, whose number is a line of digits; *out: the value. */
 bool code_memo_text(struct code_vm *vm, uint64_t word, bool put, uint64_t *out);
 
-/* Enters a global, if it is a new one; *word: it. */
+/* Lists a global, unless it is listed already; *word: its value. */
 bool code_import(struct code_vm *vm, struct code_text module, struct code_text name, bool computed,
                  uint64_t *word);
 bool code_stack_global(struct code_vm *vm, uint64_t module, uint64_t name, uint64_t *word);
-/* vm->n: a number that stands for a global that some module registered. */
+/* EXT: vm->n is the number of a global that some module registered with copyreg. */
 bool code_extension(struct code_vm *vm, uint64_t *word);
-/* The value is called, or one of its methods. */
+/* Notes that the value, or one of its methods, is called. */
 void code_call(struct code_vm *vm, uint64_t word);
-/* To a call: a global, or those of a tuple of arguments. */
+/* Notes that args, a global or a tuple with globals, is passed to a call. */
 void code_give(struct code_vm *vm, uint64_t args);
-/* callee(*args) */
+/* The value of callee(*args). */
 uint64_t code_made(struct code_vm *vm, uint64_t callee, uint64_t args);
-/* A tuple of at[n]. */
+/* Makes a tuple of at[n]. */
 bool code_tuple(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word);
 
 #endif

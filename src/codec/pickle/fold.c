@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint has a call for each tensor: fifteen values in 250 bytes, of which a name, a length and a shape are not
- * those of the call before.  As soon as such a call is in a mapping it is kept as a form, which many share, and some
- * bytes of its own; its values' memory serves the next ones.
+/* A checkpoint has a call for each tensor: fifteen values in 250 bytes, which differ from the previous call only in a
+ * name, a length and a shape.  As soon as such a call is put in a mapping, it is stored ("folded") as a form, which many
+ * calls share, and a few bytes of its own; the memory of its values is reused for the next call.
  *
- * A folded value cannot change any more and is held by nobody else: each value that is taken apart has one owner
- * (ZF_PV_MANY says which have not; the pickle was sifted, so that this is known when a value is made), and what stays
- * shared is text, a name or a constant.  So it makes no difference when somebody looks inside. */
+ * A folded value cannot change any more, and nothing else refers to its parts: each value that is taken apart has one
+ * owner (the others are marked ZF_PV_MANY; the pickle is read over first, so that this is known when a value is made),
+ * and what remains shared is text, a name or a constant.  So unfolding it later gives the same value. */
 #include "fold.h"
 
 #include <string.h>
@@ -13,11 +13,11 @@
 #define TEXT_MOST 64u
 
 struct folding {
-    struct zf_pv *at[ZF_FOLD_PARTS]; /* to be looked at, the next one last */
+    struct zf_pv *at[ZF_FOLD_PARTS]; /* values to process, the next one last */
     uint64_t n_at;
     struct pickle_fold_part part[ZF_FOLD_PARTS];
     uint64_t n_parts;
-    struct zf_pv *own[ZF_FOLD_PARTS]; /* values that go */
+    struct zf_pv *own[ZF_FOLD_PARTS]; /* values whose memory is given back */
     uint64_t n_own;
     uint8_t byte[ZF_FOLD_BYTES];
     uint64_t n_bytes;
@@ -25,7 +25,7 @@ struct folding {
 
 /* ---- folding ---- */
 
-/* Seven bits a byte, the lowest first. */
+/* Writes u with seven bits per byte, the lowest first. */
 static bool fold_number(struct folding *f, uint64_t u)
 {
     do {
@@ -55,7 +55,7 @@ static bool fold_is_numbers(const struct zf_pv *v)
     return v->kind == ZF_PV_TUPLE && i == v->n;
 }
 
-/* Is it the same for whoever asks, and for ever? */
+/* Is the value shared and immutable, so that forms can refer to it? */
 static bool fold_is_common(const struct zf_pv *v)
 {
     if ((v->flags & ZF_PV_MANY) && fold_is_numbers(v))
@@ -64,7 +64,7 @@ static bool fold_is_common(const struct zf_pv *v)
            (v->kind == ZF_PV_STR && (v->flags & ZF_PV_MANY));
 }
 
-/* The values that v holds; *n_out of them.  False: v is nothing that is folded. */
+/* The *n_out values that v holds.  False: a value like v cannot be folded. */
 static bool fold_children(const struct zf_pv *v, const union pv_slot **out, uint64_t *n_out)
 {
     *out = v->at;
@@ -91,7 +91,7 @@ static bool fold_children(const struct zf_pv *v, const union pv_slot **out, uint
     }
 }
 
-/* Takes one value apart; false: it stays as it is, and all it belongs to. */
+/* Takes one value apart; false: the call cannot be folded. */
 static bool fold_part(struct folding *f, struct zf_pv *v)
 {
     struct pickle_fold_part *p = &f->part[f->n_parts++];
@@ -101,7 +101,7 @@ static bool fold_part(struct folding *f, struct zf_pv *v)
     *p = (struct pickle_fold_part){.v = v};
     if (fold_is_common(v))
         return true;
-    if (v->kind == ZF_PV_INT) { /* small ones of either sign are short */
+    if (v->kind == ZF_PV_INT) { /* zigzag: small numbers of either sign are short */
         *p = (struct pickle_fold_part){.kind = ZF_PV_INT};
         f->own[f->n_own++] = v;
         return fold_number(f, (uint64_t)v->at[0].i << 1 ^ (uint64_t)(v->at[0].i >> 63));
@@ -119,7 +119,7 @@ static bool fold_part(struct folding *f, struct zf_pv *v)
     return true;
 }
 
-/* The form with these parts; NULL with err->code ZF_OK: there are too many already. */
+/* Finds or makes the form with these parts; NULL with err->code ZF_OK: there are too many already. */
 static struct pickle_fold_form *fold_form(struct pickle_folds *f, struct pickle_heap *h,
                                           const struct folding *x, struct zf_err *err)
 {
@@ -157,7 +157,7 @@ static bool fold_one(struct pickle_folds *f, struct pickle_heap *h, struct zf_pv
     while (x.n_at > 0)
         if (!fold_part(&x, x.at[--x.n_at]))
             return true;
-    if (!x.part[1].v) /* its callee is one of its own */
+    if (!x.part[1].v) /* the callee is not shared */
         return true;
     struct pickle_fold_form *form = fold_form(f, h, &x, err);
     struct zf_pv *folded;
@@ -188,7 +188,7 @@ bool pickle_fold_values(struct pickle_folds *f, struct pickle_heap *h, struct zf
     return true;
 }
 
-/* ---- and back ---- */
+/* ---- unfolding ---- */
 
 static uint64_t fold_read_number(const uint8_t **p)
 {
@@ -201,8 +201,8 @@ static uint64_t fold_read_number(const uint8_t **p)
     }
 }
 
-/* Makes the value of a part at `to`; its texts and numbers are at *p.  Gives the words it takes, and the slots of it
- * that are values. */
+/* Makes the value of a part at `to`, with its text or number from *p.  Returns the words it takes; *n_values: how many
+ * of its slots are values. */
 static uint64_t fold_make(const struct pickle_fold_part *part, struct zf_pv *to, const uint8_t **p,
                           uint64_t *n_values)
 {
@@ -243,7 +243,7 @@ const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *sc
         return scratch->made;
     const struct pickle_fold_form *form = v->at[0].form;
     const uint8_t *p = (const uint8_t *)(v->at + 1);
-    const struct zf_pv *top, **slot[ZF_FOLD_PARTS] = {&top}; /* to be filled, the next one last */
+    const struct zf_pv *top, **slot[ZF_FOLD_PARTS] = {&top}; /* slots to fill, the next one last */
     uint64_t n_slots = 1, at = 0, n;
 
     for (uint64_t i = 0; i < form->n; i++) {

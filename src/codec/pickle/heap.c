@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values are cut from slabs in 8-byte steps and live as long as their arena, unless somebody who
- * reads along has done with them (spend.c).  What grows is a container's block of slots; the one
- * it outgrows is kept in a list by size and used again for the next.  Every byte is charged
- * before it is taken, against pickle_memory and against the bytes of the file that were read so
- * far, so that a short file never gets much memory. */
+/* Values are allocated from slabs in 8-byte steps and live as long as their arena, unless a caller
+ * that processes them during reading no longer needs them (spend.c).  A container has a block of
+ * slots; a block that became too small is kept in a list by size and reused.  Every byte is charged
+ * before it is allocated, against pickle_memory and against the bytes of the file read so far, so
+ * that a short file never gets much memory. */
 #include "heap.h"
 
 #include <string.h>
@@ -12,12 +12,12 @@
 
 #include <zf/base/num.h>
 
-/* Slabs are cut into 8-byte steps; the arena alone would round every value up to 16. */
+/* Bytes of a slab.  Slabs have 8-byte steps; the arena alone would round every value up to 16. */
 #define SLAB_MIN 1024u
 #define SLAB_MAX (256u << 10)
-/* Bytes from which an array no longer doubles. */
+/* An array of this many bytes or more grows by a quarter instead of doubling. */
 #define GROW_SLOWLY (1u << 20)
-/* Values of the stack whose memory is worth giving back early. */
+/* The stack's memory is given back in pieces of this many values. */
 #define PIECE (128u << 10)
 
 const struct zf_pv pv_none = {.kind = ZF_PV_NONE, .flags = ZF_PV_SHARED};
@@ -78,7 +78,7 @@ bool pickle_no_memory(struct zf_err *err)
 void *pickle_heap_grow(struct pickle_heap *h, void *p, uint64_t each, uint64_t *cap,
                        struct zf_err *err)
 {
-    /* Large blocks are moved by the page tables: small steps cost little. */
+    /* realloc moves large blocks by remapping pages, so small steps cost little. */
     uint64_t more = *cap * each < GROW_SLOWLY ? *cap + 64 : *cap / 4;
 
     if (!pickle_heap_charge(h, more * each, err))
@@ -97,10 +97,10 @@ static void *heap_from_arena(struct pickle_heap *h, uint64_t bytes, struct zf_er
     return pickle_heap_charge(h, bytes, err) ? zf_arena_get(h->arena, bytes, 1, err) : NULL;
 }
 
-/* Blocks from 2^SPARE_SLAB slots on are worth cutting up. */
+/* Free blocks of at least 2^SPARE_SLAB slots are used as slabs. */
 #define SPARE_SLAB 12u
 
-/* The next slab: the largest block that a container outgrew, if there is one, else a new one. */
+/* Starts the next slab: the largest free block that a container outgrew, or else a new one. */
 static bool heap_next_slab(struct pickle_heap *h, struct zf_err *err)
 {
     for (unsigned class = ZF_PICKLE_CLASSES; class -- > SPARE_SLAB;) {
@@ -179,7 +179,7 @@ struct zf_pv *pickle_heap_int(struct pickle_heap *h, int64_t i, struct zf_err *e
     return v;
 }
 
-/* The slot of the one shared value for this text; NULL for all but the shortest texts. */
+/* The slot of the value that all equal texts share; NULL except for the shortest texts. */
 static struct zf_pv **heap_known_text(struct pickle_heap *h, enum zf_pv_kind kind, const char *p,
                                       uint64_t n)
 {
@@ -216,8 +216,8 @@ static unsigned heap_log2_floor(uint64_t n)
     return 63u - (unsigned)__builtin_clzll(n);
 }
 
-/* A block of at least `want` slots.  Outgrown blocks serve again, so that the many small containers
- * of a pickle that appends one by one do not leave more behind than they hold. */
+/* Returns a block of at least `want` slots.  Outgrown blocks are reused, so that the many small
+ * containers of a pickle that appends one by one do not waste more memory than they use. */
 static struct pv_items *heap_block(struct pickle_heap *h, uint64_t want, struct zf_err *err)
 {
     unsigned class = heap_log2_floor(want) + ((want & (want - 1)) != 0);
@@ -254,7 +254,7 @@ void pickle_heap_recycle(struct pickle_heap *h, struct pv_items *b)
     }
 }
 
-/* The slot in which a container keeps its block. */
+/* The slot that holds a container's block. */
 static struct pv_items **heap_items_of(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err)
 {
     if (v->kind != ZF_PV_CALL)
@@ -263,7 +263,7 @@ static struct pv_items **heap_items_of(struct pickle_heap *h, struct zf_pv *v, s
     return more ? &more->items : NULL;
 }
 
-/* Gives the memory of a piece of the stack back to the system; its values are spent. */
+/* Returns the memory of a piece of the stack to the system; its contents are gone. */
 static void heap_release(struct zf_pv *const *piece)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), lo = (uintptr_t)piece,
@@ -303,7 +303,7 @@ bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *cons
         return true;
     struct pv_items *b = *items;
     if (!b || need > b->cap) {
-        /* The first batch fits exactly: most containers get no second one. */
+        /* The first batch gets exactly the room it needs: most containers get no second one. */
         uint64_t cap = !b || need > 2 * b->cap ? need : 2ull << heap_log2_floor(need - 1);
         struct pv_items *larger = heap_block(h, cap, err);
         if (!larger)

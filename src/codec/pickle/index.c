@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small mappings are searched one key after the other.  A large one gets a table of indices at the
- * first question. */
+/* Small mappings are searched linearly.  A large one gets a hash table of indices at the first
+ * lookup. */
 #include "node.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <zf/base/hash.h>
 
 struct pv_index {
-    uint64_t mask;   /* 0: given up, look one by one */
+    uint64_t mask;   /* 0: no table, search linearly */
     uint32_t slot[]; /* [mask + 1]: pair + 1, 0 = free */
 };
 
@@ -28,7 +28,7 @@ static const struct zf_pv *index_one_by_one(const struct pv_items *items, uint32
     return NULL;
 }
 
-/* The slot of a key: its own, or a free one. */
+/* The slot of a key, or the free one where it would be. */
 static uint32_t *index_place(struct pv_index *x, const struct pv_items *items, const char *key,
                              uint64_t n)
 {
@@ -40,8 +40,8 @@ static uint32_t *index_place(struct pv_index *x, const struct pv_items *items, c
     }
 }
 
-/* Gives up when the keys are long beyond all sense: one long memoized text may be used in a hostile
- * file as every key. */
+/* Makes the table, unless the keys are excessively long: a hostile file may use one long memoized
+ * text as every key. */
 static const struct pv_index *index_make(struct pv_items *items, uint32_t pairs)
 {
     uint64_t size = 64, patience = 512ull * pairs;

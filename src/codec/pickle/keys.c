@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Few keys are compared each with each; of many those whose hashes are equal.  Keys are the same when Python says so: 1, True and 1.0 are, "1" and b"1" are not, tuples
- * are by their elements.  Objects are the same only when they are one object: whether two that look
- * alike are equal is up to their class, which nobody asks.
+/* Finds duplicate keys.  A few keys are compared pairwise, many only if their hashes are equal.  Keys are equal as in
+ * Python: 1, True and 1.0 are, "1" and b"1" are not, tuples if their elements are.  Objects are equal only to
+ * themselves: only their class, which is not executed, could compare two.
  *
- * A hostile file may use one text as a key of a million mappings, so the work is counted and
- * has a bound that grows with the pickle. */
+ * A hostile file may use one text as a key of a million mappings, so the work is counted, and its limit grows with the
+ * pickle. */
 #include "vm.h"
 
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include <zf/base/sorted.h>
 
 #define FEW 8u
-#define TUPLES_MAX 16     /* tuples in one another; deeper ones are not compared */
+#define TUPLES_MAX 16     /* nested tuples; deeper ones are not compared */
 #define HASHED 64u        /* bytes of a long text that are hashed at either end */
-#define WORK_PER_BYTE 32u /* of pickle; a piece of work is a key, or 16 bytes of one */
+#define WORK_PER_BYTE 32u /* limit per byte of pickle; a unit is a key, or 16 bytes of one */
 #define WORK_AT_ALL (1u << 20)
 
 bool pickle_maps_add(struct pickle_maps *m, struct pickle_heap *h, struct zf_pv *map,
@@ -39,7 +39,7 @@ void pickle_maps_fini(struct pickle_maps *m)
 }
 
 struct check {
-    uint64_t work; /* what is left of it */
+    uint64_t work; /* units left */
 };
 
 /* ---- equality ---- */
@@ -49,7 +49,7 @@ static bool keys_is_number(const struct zf_pv *v)
     return v->kind == ZF_PV_BOOL || v->kind == ZF_PV_INT || v->kind == ZF_PV_FLOAT;
 }
 
-/* The integer that a number equals; false when it equals none that fits. */
+/* The int64_t that a number equals; false = none. */
 static bool keys_integer_of(const struct zf_pv *v, int64_t *out)
 {
     if (v->kind != ZF_PV_FLOAT) {
@@ -85,7 +85,7 @@ static bool keys_same_text(struct check *c, const struct zf_pv *a, const struct 
     return memcmp(a->at, b->at, a->n) == 0;
 }
 
-/* Whether two keys are the same; for tuples: whether they may be. */
+/* Are two keys equal?  For tuples: can they be? */
 static bool keys_same_plain(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 {
     keys_spend(c, 1);
@@ -142,7 +142,7 @@ static bool keys_same(struct check *c, const struct zf_pv *a, const struct zf_pv
     }
 }
 
-/* ---- hashes: equal for keys that are the same ---- */
+/* ---- hashes: equal for equal keys ---- */
 
 static uint64_t keys_hash_text(const struct zf_pv *v, uint64_t seed)
 {
@@ -221,7 +221,7 @@ static bool keys_check_few(struct check *c, const struct zf_pv *map, struct zf_e
     return true;
 }
 
-/* Does a key equal one in front of it that has the same hash?  at[n]: hashes and numbers, in order. */
+/* Does a key equal an earlier one with the same hash?  at[n]: pairs of hash and number, sorted. */
 static bool keys_is_again(struct check *c, const struct zf_pv *map, const uint64_t *at, size_t i)
 {
     for (size_t k = i; k > 0 && at[2 * k - 2] == at[2 * i] && c->work > 0; k--)
@@ -230,7 +230,7 @@ static bool keys_is_again(struct check *c, const struct zf_pv *map, const uint64
     return false;
 }
 
-/* Of several keys that are there twice, the first is reported. */
+/* Reports the first duplicate key. */
 static bool keys_check_many(struct check *c, const struct zf_pv *map, struct zf_sorted *seen,
                             struct zf_err *err)
 {
@@ -283,7 +283,7 @@ void pickle_maps_sweep(struct pickle_maps *m)
 
     for (uint64_t i = m->swept; i < m->n; i++) {
         if (m->v[i]->kind != ZF_PV_SPENT) {
-            m->v[i]->flags |= ZF_PV_MANY; /* by this list, so it is not spent */
+            m->v[i]->flags |= ZF_PV_MANY; /* this list refers to it, so it must not be freed */
             m->v[n++] = m->v[i];
         }
     }

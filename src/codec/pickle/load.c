@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine: one row of opcodes.def an opcode says what operand follows it, what it takes from the
- * stack and which function acts.  The operand is read and the stack is checked here, for all of
- * them, so that the functions in ops.c, ops_const.c and call.c can rely on both.  Nothing is ever
- * called or imported: REDUCE and its like make a CALL value. */
+/* The pickle machine.  A row of opcodes.def per opcode defines its operand, what it takes from the
+ * stack, and its function.  The operand is read and the stack is checked here, for all opcodes, so
+ * that the functions in ops.c, ops_const.c and call.c can rely on both.  Nothing is ever called or
+ * imported: REDUCE and the like make a CALL value. */
 #include <zf/codec/pickle.h>
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "vm.h"
 
-/* The operand behind an opcode byte.  BYTESn: an n-byte length and that many bytes; S: the length is
+/* The operand after an opcode byte.  BYTESn: an n-byte length and that many bytes; S: the length is
  * signed. */
 enum operand_kind {
     ARG_NONE,
@@ -28,7 +28,7 @@ enum operand_kind {
     ARG_BYTES4S,
     ARG_BYTES8,
     ARG_LINE,
-    ARG_LINES, /* two of them */
+    ARG_LINES, /* two lines */
 };
 
 struct op {
@@ -72,7 +72,7 @@ static bool load_signed_blob(struct pickle_vm *vm)
     return load_blob(vm, (uint64_t)len);
 }
 
-/* Reads what follows the opcode into vm->arg. */
+/* Reads the opcode's operand into vm->arg. */
 static bool load_operand(struct pickle_vm *vm, enum operand_kind kind)
 {
     struct pickle_operand *a = &vm->arg;
@@ -120,7 +120,7 @@ static bool load_operand(struct pickle_vm *vm, enum operand_kind kind)
     return true;
 }
 
-/* One slot more than the most that an opcode adds. */
+/* Makes room for one value more than any opcode adds. */
 static bool load_grow_stack(struct pickle_vm *vm)
 {
     if (vm->cap - vm->sp >= 2)
@@ -131,7 +131,7 @@ static bool load_grow_stack(struct pickle_vm *vm)
     return p != NULL;
 }
 
-/* The one place where the stack is checked: takes what the row says. */
+/* Takes from the stack what the row says; the only place where the stack is checked. */
 static bool load_take(struct pickle_vm *vm, const struct op *op)
 {
     if (op->to_mark) {
@@ -173,7 +173,7 @@ static bool load_ends_early(struct pickle_vm *vm, const char *what, uint64_t lim
     return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "%s", what);
 }
 
-/* A frame holds whole opcodes, and none is inside another. */
+/* Was a frame's end crossed within an opcode?  Frames hold whole opcodes, and are not nested. */
 static bool load_frame_crossed(const struct pickle_vm *vm)
 {
     return vm->in.at > vm->frame_end && vm->op_off - vm->in.base < vm->frame_end;
@@ -205,7 +205,7 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
     return load_take(vm, op) && op->run(vm) && (vm->sp != vm->watch.next || pickle_watch_step(vm));
 }
 
-/* Reads over an opcode and what follows it.  NULL: it is none, or is cut. */
+/* Reads past an opcode and its operand.  NULL: there is no such opcode, or it is truncated. */
 static const struct op *load_over(struct pickle_vm *over)
 {
     const struct op *op = &ops[over->in.p[over->in.at++]];
@@ -243,15 +243,15 @@ bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out)
     return false;
 }
 
-/* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends;
- * the reading itself will say why. */
+/* Reads through the pickle once to find the memo numbers that it gets.  Stops at damage, which the
+ * second reading will report. */
 static bool load_begin_memo(struct pickle_vm *vm)
 {
     struct zf_err ignored;
     struct pickle_vm over = {.in = vm->in, .err = &ignored};
     const struct op *op = NULL;
 
-    vm->heap.in = &over.in; /* what was read over is on the disk, too */
+    vm->heap.in = &over.in; /* bytes read here count as bytes of the file, too */
     while (zf_bytes_left(&over.in) > 0 && (!op || op->run != pickle_do_stop)) {
         op = load_over(&over);
         if (!op)
@@ -276,7 +276,7 @@ static void zf_auto_vm(struct pickle_vm *vm)
 static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, uint64_t stored,
                                     struct zf_arena *arena, const struct zf_limits *lim)
 {
-    uint64_t limit = UINT64_MAX; /* vm->in.n, when it is shorter than the input */
+    uint64_t limit = UINT64_MAX; /* vm->in.n, if that is less than the input */
 
     pickle_heap_init(&vm->heap, arena, lim);
     vm->heap.in = &vm->in;

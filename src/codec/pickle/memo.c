@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memo.  A pickler numbers every value 0, 1, 2 …, but comes back to few of them: the pickle is read over once for the
- * numbers that are asked for, and of all others only a bit is kept, that they were set.  A value that is asked for may be
- * referenced from several places, and says so as soon as it has its number. */
+/* The memo.  A pickler numbers every value 0, 1, 2 …, but refers to few of them again: a first pass over the pickle finds
+ * the numbers that are ever got, and for all others only a bit is stored, that they were set.  A value that is got may be
+ * referenced from several places, and is marked (ZF_PV_MANY) when it is memoized. */
 #include "vm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets bit `key`, which is below the limit pickle_memo; *was_out: it was set. */
+/* Sets bit `key`, which is below the limit pickle_memo; *was_out: was it set already? */
 static bool memo_set_bit(struct pickle_bits *b, struct pickle_heap *h, uint64_t key, bool *was_out,
                          struct zf_err *err)
 {
@@ -60,7 +60,7 @@ bool pickle_memo_begin(struct pickle_memo *m, struct pickle_heap *h, struct zf_e
     return true;
 }
 
-/* The value of a number that is asked for; NULL: nobody asks for it. */
+/* The slot for the value of a number; NULL: no GET uses the number. */
 static struct zf_pv **memo_slot(const struct pickle_memo *m, uint64_t key)
 {
     const uint64_t word = key / 64, mask = 1ull << key % 64;

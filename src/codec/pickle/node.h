@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a pickled value in memory: an 8-byte head and 8-byte slots.  Stack and memo counted, the
- * dearest mixes of opcodes cost 16 bytes a byte of pickle. */
+/* The layout of a pickled value in memory: an 8-byte head and 8-byte slots.  Including stack and memo,
+ * the most expensive mixes of opcodes take 16 bytes per byte of pickle. */
 #ifndef CODEC_PICKLE_NODE_H
 #define CODEC_PICKLE_NODE_H
 
@@ -38,28 +38,27 @@ union pv_slot {
 struct zf_pv {
     uint8_t kind;
     uint8_t flags;
-    uint16_t depth; /* levels below; a leaf has 0 */
+    uint16_t depth; /* levels of values below this one; a leaf has 0 */
     uint32_t n;
     union pv_slot at[];
 };
 
 enum {
-    ZF_PV_SHARED = 1,   /* a constant: never written; a container that got no item yet */
-    ZF_PV_HAS_NUL = 2,  /* STR: a NUL among its bytes */
-    ZF_PV_FOLDED = 2,   /* CALL: see fold.c; what is in it is asked of zf_pv_unfold */
+    ZF_PV_SHARED = 1,   /* a constant, never written; also an empty container */
+    ZF_PV_HAS_NUL = 2,  /* STR: contains a NUL */
+    ZF_PV_FOLDED = 2,   /* CALL: see fold.c; zf_pv_unfold gives its contents */
     ZF_PV_MORE = 4,     /* CALL: at[1] is `more` */
     ZF_PV_MAP = 8,      /* CALL: items are pairs */
     ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
-    ZF_PV_PACKED = 16,  /* LIST, SET, DICT, CALL: in a tuple */
-    ZF_PV_LATE = 32,    /* LIST, SET, DICT, CALL: changed since it is in a tuple */
+    ZF_PV_PACKED = 16,  /* LIST, SET, DICT, CALL: was put in a tuple */
+    ZF_PV_LATE = 32,    /* LIST, SET, DICT, CALL: changed after it was put in a tuple */
     ZF_PV_MANY = 64,    /* may be referenced from several places */
-    ZF_PV_READ =
-        128, /* somebody has read it before the pickle was at its end: it cannot change any more */
+    ZF_PV_READ = 128,   /* a caller read it before the pickle's end: it must not change any more */
 };
 #define ZF_PV_SPENT 255 /* kind of a value whose memory was given back */
 
-/* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots behind
- * `cap`: the arena, and the index that zf_pv_get makes when it is first asked. */
+/* The growing part of a container.  Blocks of ZF_PV_INDEXED slots and more have two slots after the
+ * `cap` slots: the arena, and the index that zf_pv_get makes at the first lookup. */
 struct pv_items {
     uint64_t cap; /* slots */
     union pv_slot at[];
@@ -75,18 +74,18 @@ struct pv_more {
 extern const struct zf_pv pv_none, pv_true, pv_false, pv_no_tuple, pv_no_list, pv_no_dict,
     pv_no_set;
 
-/* "a list", for sentences. */
+/* Names for messages: "a list". */
 extern const char *const pv_kind_names[];
 
-/* The name that Python 3 gives a module of Python 2; module itself when it kept it. */
+/* The Python 3 name of a Python 2 module; module itself if the name is the same. */
 const char *pv_module_now(const char *module);
 
 /* The value of a text key of n bytes among many pairs, the last if there are several; NULL = absent.
- * The index is made at the first question and kept in the arena (index.c). */
+ * The index is made at the first lookup and kept in the arena (index.c). */
 const struct zf_pv *pickle_index_get(struct pv_items *items, uint32_t pairs, const char *key,
                                      uint64_t n);
 
-/* v is about to be referenced from one more place. */
+/* Marks v as referenced from several places. */
 static inline struct zf_pv *pickle_again(struct zf_pv *v)
 {
     if (!(v->flags & ZF_PV_SHARED))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opcodes, but for those of ops_const.c and call.c.  Stack and operand are already checked and
+/* All opcodes except those in ops_const.c and call.c.  Stack and operand are already checked and
  * taken: see vm.h. */
 #include <stdlib.h>
 
 #include "vm.h"
 
-/* An empty container becomes a value of its own only when that can be observed: when it is memoized,
- * doubled or gets an item. */
+/* Turns the shared constant for an empty container into a separate value, only when that can be observed: when it is
+ * memoized, duplicated or gets an item. */
 static struct zf_pv *ops_own(struct pickle_vm *vm, struct zf_pv *v)
 {
     bool grows = v->kind == ZF_PV_LIST || v->kind == ZF_PV_DICT || v->kind == ZF_PV_SET;
@@ -101,7 +101,7 @@ bool pickle_do_next_buffer(struct pickle_vm *vm)
 
     if (*known)
         return pickle_push(vm, *known);
-    if (!ops_push_ext(vm, -1)) /* the buffer travelled outside the pickle */
+    if (!ops_push_ext(vm, -1)) /* the buffer is stored outside the pickle */
         return false;
     *known = vm->stack[vm->sp - 1];
     return true;
@@ -192,7 +192,7 @@ bool pickle_may_change(struct pickle_vm *vm, struct zf_pv *v)
                    pv_kind_names[v->kind]);
 }
 
-/* An object gets either elements or pairs, never both. */
+/* Adds elements.  An object gets either elements or pairs, never both. */
 static bool ops_add_elements(struct pickle_vm *vm, enum zf_pv_kind kind, struct zf_pv *const *from,
                              uint64_t n)
 {
@@ -204,7 +204,7 @@ static bool ops_add_elements(struct pickle_vm *vm, enum zf_pv_kind kind, struct 
     return pickle_may_change(vm, to) && ops_extend(vm, to, from, n);
 }
 
-/* The same for a mapping, whose keys are looked at when all is read. */
+/* Likewise for a mapping, whose keys are checked for duplicates later. */
 static bool ops_extend_map(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
                            uint64_t n)
 {

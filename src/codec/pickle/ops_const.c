@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opcodes that push one value made of nothing but their operand: constants, numbers, text. */
+/* The opcodes that push one value made from their operand alone: constants, numbers, text. */
 #include <string.h>
 
 #include "text.h"
@@ -49,8 +49,8 @@ bool pickle_do_old(struct pickle_vm *vm)
                    "opcode %s of pickle protocol 0; protocols 2 to 5 are read", vm->op);
 }
 
-/* Python 2 writes a number of more than 32 bits as a line in protocol 2, too.  With a needless zero it is a
- * boolean, in protocols 0 and 1 only. */
+/* Python 2 writes numbers of more than 32 bits as a line in protocol 2, too.  "00" and "01" are booleans, in
+ * protocols 0 and 1 only. */
 bool pickle_do_int_text(struct pickle_vm *vm)
 {
     if (vm->arg.n > 1 && vm->arg.p[0] == '0')

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes values apart that were handed over and are not needed any more.  Each value that is not
- * marked as one that may be referenced from several places (ZF_PV_MANY, constants, what the heap
- * itself remembers) is held by exactly one other, or was on the stack, so that nothing points at it
- * once that is gone. */
+/* Frees values that were handed over and are no longer needed.  Each value that is not marked as
+ * possibly referenced from several places (ZF_PV_MANY, constants, values that the heap shares) is
+ * referenced by exactly one other value, or was on the stack, so it can be freed together with
+ * that. */
 #include "heap.h"
 
 #include <stdlib.h>
 
-/* A word of the list of what is still to be looked at: the address, and whether it stays. */
+/* In a word of the list of values still to visit, which is an address: the value stays. */
 #define STAYS 1u
 
 void pickle_heap_fini(struct pickle_heap *h)
@@ -15,7 +15,7 @@ void pickle_heap_fini(struct pickle_heap *h)
     free(h->to_spend);
 }
 
-/* Does the heap remember it, or the pickle, for whoever asks for the same again? */
+/* Can the heap or the pickle share this value, and so use it again? */
 static bool spend_is_common(const struct zf_pv *v)
 {
     switch ((enum zf_pv_kind)v->kind) {
@@ -101,7 +101,7 @@ static void spend_words(struct pickle_heap *h, void *p, uint64_t words)
     }
 }
 
-/* Words of a value beside its head. */
+/* The words of a value after its head. */
 static uint64_t spend_slots(const struct zf_pv *v)
 {
     switch ((enum zf_pv_kind)v->kind) {
@@ -151,7 +151,7 @@ bool pickle_heap_spend(struct pickle_heap *h, struct zf_pv *v, struct zf_err *er
         struct zf_pv *at = (struct zf_pv *)(word & ~(uintptr_t)STAYS);
         bool stays = word & STAYS;
 
-        if (at->flags & ZF_PV_READ) /* listed twice */
+        if (at->flags & ZF_PV_READ) /* was listed twice */
             continue;
         if (!spend_children(h, at, stays, err))
             return false;

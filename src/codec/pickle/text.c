@@ -11,7 +11,7 @@ static struct zf_pv *text_wrong(struct zf_err *err, const char *what)
     return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", what));
 }
 
-/* Length of the character at p in bytes; 0 = not UTF-8, but for surrogates, which Python lets in. */
+/* The bytes of the character at `text`; 0 = invalid UTF-8.  Surrogates are valid, as in Python. */
 static size_t text_char(const char *text, uint64_t left)
 {
     const uint8_t *p = (const uint8_t *)text;
@@ -21,7 +21,7 @@ static size_t text_char(const char *text, uint64_t left)
     return zf_utf8_len(text, left);
 }
 
-/* Is it UTF-8, counting surrogates in?  Says also whether a NUL is in it. */
+/* Is p[n] UTF-8, surrogates allowed?  *nul_out: does it contain a NUL? */
 static bool text_utf8(const char *p, uint64_t n, bool *nul_out)
 {
     *nul_out = n && memchr(p, '\0', n) != NULL;

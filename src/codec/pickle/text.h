@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text and whole numbers as values.  A function gives NULL with an error whose sentence is the predicate of
+/* Text and whole numbers as values.  On failure the functions return NULL, and an error message that continues
  * "opcode X …". */
 #ifndef CODEC_PICKLE_TEXT_H
 #define CODEC_PICKLE_TEXT_H
 
 #include "heap.h"
 
-/* A STR; not UTF-8: an error. */
+/* A STR; fails if p[n] is not UTF-8. */
 struct zf_pv *pickle_text_str(struct pickle_heap *h, const char *p, uint64_t n,
                               struct zf_err *err) ZF_CHECKED;
-/* A str of Python 2: a STR when it is UTF-8, else BYTES. */
+/* A str of Python 2: a STR if it is UTF-8, else BYTES. */
 struct zf_pv *pickle_text_str2(struct pickle_heap *h, const char *p, uint64_t n,
                                struct zf_err *err) ZF_CHECKED;
 /* Two's complement, little-endian: INT, or BIGINT without needless bytes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pv_*: questions to a value. */
+/* zf_pv_*: read access to values. */
 #include <zf/codec/pickle.h>
 
 #include <string.h>
@@ -39,7 +39,7 @@ bool zf_pv_u64(const struct zf_pv *v, uint64_t *out)
         *out = (uint64_t)v->at[0].i;
         return true;
     }
-    /* A BIGINT has no needless bytes: nine of them hold a uint64_t when the ninth is the sign's
+    /* A BIGINT has the fewest bytes possible: nine hold a uint64_t if the ninth, with the sign, is
      * zero. */
     const uint8_t *p = value_is(v, ZF_PV_BIGINT) && v->n == 9 ? (const uint8_t *)v->at : NULL;
     if (!p || p[8] != 0)
@@ -291,7 +291,7 @@ const struct zf_pv *zf_pv_persid_next(const struct zf_pv *v)
     return value_is(v, ZF_PV_PERSID) ? v->at[1].v : NULL;
 }
 
-/* Latin-1 of a text: its code points are the bytes.  False when one is above 0xff. */
+/* Encodes a text in Latin-1: its code points become bytes.  False: one is above 0xff. */
 static bool value_latin1(const struct zf_pv *text, char *out, uint64_t *n_out)
 {
     const uint8_t *p = (const uint8_t *)text->at;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pickler writes an object's mapping as: the object, its state's dict, a mark, the attribute's
- * name, an empty dict, a mark, a thousand keys and values, SETITEMS, a mark, a thousand …  So a
- * mark above [object, dict, mark, …, name, dict] begins pairs of such an attribute.  A pair is
- * whole when the next key begins, and then it can be handed over and forgotten.  Whether the
- * stack shows that is a guess where a value might yet be the operand of another opcode; a wrong
- * guess leaves that opcode without its operands, so that the pickle is refused, never read
- * wrongly.  Source: CPython Lib/pickle.py, save_reduce and _batch_setitems (3.8 … 3.14). */
+/* A pickler writes a mapping that is an attribute of an object as: the object, its state's dict, a
+ * mark, the attribute's name, an empty dict, a mark, a thousand keys and values, SETITEMS, a mark, a
+ * thousand …  So a mark above [object, dict, mark, …, name, dict] begins pairs of such an attribute.
+ * A pair is complete when the next key is pushed; then it is passed on and freed.  Completeness is a
+ * guess, because a value might still become the operand of another opcode; after a wrong guess that
+ * opcode lacks its operands, so the pickle is refused, never misread.
+ * Source: CPython Lib/pickle.py, save_reduce and _batch_setitems (3.8 … 3.14). */
 #include "vm.h"
 
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ bool pickle_watch_mark(struct pickle_vm *vm)
     return true;
 }
 
-/* The text of the pickle itself is not needed any more. */
+/* Gives back the memory of the pickle's bytes that were read, if the caller allows it. */
 static void watch_give_back(struct pickle_vm *vm)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = vm->watch.given_back;
@@ -80,7 +80,7 @@ static bool watch_hand_over(struct pickle_vm *vm, struct zf_pv *const *from, uin
     return true;
 }
 
-/* A value is a CALL that got its state, and the next key a text, or a class of which it is to be one. */
+/* Passes pairs on if the value is a CALL with a state, followed by the next key: a text, or the class of an object. */
 bool pickle_watch_step(struct pickle_vm *vm)
 {
     struct pickle_watch *w = &vm->watch;
@@ -93,7 +93,7 @@ bool pickle_watch_step(struct pickle_vm *vm)
     if (val->kind != ZF_PV_CALL || (next->kind != ZF_PV_STR && next->kind != ZF_PV_GLOBAL))
         return true;
     if (!zf_pv_state(val)) {
-        w->next += 2; /* who knows: with the next one */
+        w->next += 2; /* not certain: try again with the next pair */
         return true;
     }
     if (!watch_hand_over(vm, s + w->base, n))
@@ -108,7 +108,7 @@ bool pickle_watch_end(struct pickle_vm *vm, bool sets_pairs)
 {
     vm->watch.next = ZF_WATCH_NEVER;
     if (sets_pairs)
-        return true; /* pickle_watch_rest ends it */
+        return true; /* pickle_watch_rest passes on the rest */
     vm->watch.map = NULL;
     return !vm->watch.taken ||
            zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,

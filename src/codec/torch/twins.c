@@ -12,7 +12,7 @@
 #include "file.h"
 
 #define TWINS_MOST 16u
-/* Pickles of up to this many bytes are kept and compared, which is faster than hashing; of longer ones only the hash is. */
+/* Pickles of up to this many bytes are kept and compared, which is faster than hashing; longer ones are hashed. */
 #define TWINS_BYTES (1u << 20)
 
 struct zf_torch_twins {
