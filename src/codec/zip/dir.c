@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where each entry ends, its name, and where its member is, are read here: libzip gets a run of entries at a time, and
- * does not say where a member is.  All else that an entry says is told by libzip.
+/* Reads the central directory.  The entries' lengths, names and offsets are parsed here, because libzip is given a run of
+ * entries at a time and does not report offsets.  All other fields come from libzip.
  * Source: PKWARE APPNOTE 4.3.12, 4.5.3. */
 #include "dir.h"
 
@@ -15,9 +15,9 @@
 #define ENTRY_BYTES 46u
 #define SIG_ENTRY 0x02014b50u
 #define EXTRA_ZIP64 1u
-/* Deflate cannot make more than this of one byte. */
+/* One deflated byte inflates to at most this many. */
 #define DEFLATE_RATIO 1032u
-/* Entries that libzip gets at once, and bytes of them, but for one more. */
+/* A run, which libzip reads at once, ends after this many entries, or after the entry that reaches this many bytes. */
 #define RUN_ENTRIES 512u
 #define RUN_BYTES (1u << 20)
 
@@ -26,11 +26,11 @@ struct dir_reading {
     const struct zip_end *end;
     struct zip_dir *d;
     uint64_t at, stop;         /* the next entry; where the directory ends */
-    zf_vec(uint8_t) run;       /* entries, as they are in the file */
+    zf_vec(uint8_t) run;       /* the current entries, as in the file */
     struct libzip_entry *fact; /* [RUN_ENTRIES] */
 };
 
-/* Every failure of this file's own names the archive. */
+/* Fails with a message that names the archive. */
 #define BAD(src, err, ...) (zf_fail(err, __VA_ARGS__), zf_err_in(err, "%s", (src)->name))
 
 /* ---- one entry ---------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static bool dir_read(struct dir_reading *l, uint64_t n, struct zf_err *err)
     return true;
 }
 
-/* Adds the name of entry i, the last n bytes of the run but for `behind`, to the names. */
+/* Adds the name of entry i to the names: n bytes of the run, followed by the last `behind` bytes. */
 static bool dir_add_name(struct dir_reading *l, uint64_t i, uint64_t n, uint64_t behind,
                          struct zf_err *err)
 {
@@ -71,8 +71,8 @@ static bool dir_add_name(struct dir_reading *l, uint64_t i, uint64_t n, uint64_t
     return true;
 }
 
-/* Where the member of an entry is.  Of the two sizes and this offset those that have no room in 32 bits are, in this
- * order, in the first zip64 field among extra[n]. */
+/* Reads the offset of an entry's member.  Those of the two sizes and the offset that do not fit in 32 bits are, in this
+ * order, in the first zip64 field in extra[n]. */
 static bool dir_offset(const uint8_t *entry, const uint8_t *extra, uint64_t n, uint64_t *out)
 {
     struct zf_bytes b = zf_bytes_of(entry + 20, ENTRY_BYTES - 20), x = zf_bytes_of(extra, n);
@@ -97,7 +97,7 @@ static bool dir_offset(const uint8_t *entry, const uint8_t *extra, uint64_t n, u
     return false;
 }
 
-/* Reads entry i into the run, its name to the names, and moves behind it. */
+/* Reads entry i into the run, adds its name to the names, and moves past it. */
 static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err)
 {
     const uint64_t off = l->at, left = l->stop - off;
@@ -139,7 +139,7 @@ static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err
                (unsigned long long)i);
 }
 
-/* Its sizes, against each other and against where the directory begins. */
+/* Compares the sizes of a member with each other and with the offset of the directory. */
 static bool dir_check_sizes(const struct dir_reading *l, const struct zf_zip_member *m,
                             struct zf_err *err)
 {
@@ -182,7 +182,7 @@ static bool dir_check(const struct dir_reading *l, const struct zf_zip_member *m
     return dir_check_sizes(l, m, err);
 }
 
-/* Keeps what libzip said of entry i. */
+/* Checks and stores what libzip reported for entry i. */
 static bool dir_keep(struct dir_reading *l, uint64_t i, const struct libzip_entry *f,
                      struct zf_err *err)
 {
@@ -206,7 +206,7 @@ static bool dir_keep(struct dir_reading *l, uint64_t i, const struct libzip_entr
     return more || !e->deflated;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all entries -------------------------------------------------------------------------- */
 
 static int dir_cmp_name(const void *a, const void *b, void *dir)
 {
@@ -233,7 +233,7 @@ static bool dir_sort_names(const struct zf_source *src, struct zip_dir *d, struc
     return true;
 }
 
-/* Reads entries from i on, as many as make a run; *n_out: how many. */
+/* Reads a run of entries from i on; *n_out: how many. */
 static bool dir_load_run(struct dir_reading *l, uint64_t i, uint32_t *n_out, struct zf_err *err)
 {
     struct libzip_run run = {.off = l->at, .first = i};
@@ -268,7 +268,7 @@ static bool dir_load_entries(struct dir_reading *l, struct zf_err *err)
                (unsigned long long)l->d->n);
 }
 
-/* Gives back what the names did not need. */
+/* Frees the unused memory of the names. */
 static void dir_fit_names(struct zip_dir *d)
 {
     char *p = d->names.n ? realloc(d->names.at, d->names.n) : NULL;
@@ -348,7 +348,7 @@ uint32_t zip_dir_find(const struct zip_dir *d, const char *name)
     return ZIP_DIR_NONE;
 }
 
-/* ---- where they are ----------------------------------------------------------------------- */
+/* ---- offsets ------------------------------------------------------------------------------ */
 
 static int dir_cmp_place(const void *a, const void *b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end record is the one whose comment reaches exactly to the end of the file, or where bytes follow
- * the archive, the last one; its directory must end where the record (or its zip64 one) begins.  Of files
- * for which this does not hold (bytes in front, two archives in one) readers disagree about what
- * they hold. */
+/* The end record is the one whose comment reaches exactly to the end of the file or, if bytes follow the
+ * archive, the last one; its directory must end where the record (or the zip64 record) begins.  Readers
+ * disagree about the contents of other files (bytes before the archive, two archives in one), so they
+ * are refused. */
 #include "end.h"
 
 #include <zf/base/bytes.h>
@@ -15,10 +15,10 @@
 #define SIG_END 0x06054b50u
 #define SIG_END64 0x06064b50u
 #define SIG_LOCATOR 0x07064b50u
-/* An archive without a comment ends in its three records: one small read finds them. */
+/* An archive without a comment ends with its three records: one small read finds them. */
 #define SHORT_TAIL 1024u
 
-/* Finds in p[n] the last record whose comment ends with the last byte, or, not `exact`, before it. */
+/* Finds in p[n] the last record whose comment ends with the last byte or, unless `exact`, earlier. */
 static bool end_find(const uint8_t *p, uint64_t n, bool exact, uint64_t *at_out)
 {
     for (uint64_t at = n; at-- > 0;) {
@@ -41,13 +41,13 @@ static bool end_split(uint64_t off, struct zf_err *err)
     return zf_fail(err, ZF_E_UNSUPPORTED, off, "the archive is split over several disks");
 }
 
-/* A number of the end record is that of the zip64 one, or says that it is there. */
+/* True if a number of the end record equals that of the zip64 record, or is the marker that refers to it. */
 static bool end_agrees(uint64_t small, uint64_t none, uint64_t full)
 {
     return small == none || small == full;
 }
 
-/* The zip64 record that `locator` names; end_off becomes its offset. */
+/* Reads the zip64 record that `locator` refers to; *end_off: its offset. */
 static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64_t locator_off,
                            struct zip_end *out, uint64_t *end_off, struct zf_err *err)
 {
@@ -56,7 +56,7 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
     uint64_t off = zf_bytes_le64(&b), rest = 0, end;
     uint8_t rec[END64_BYTES];
 
-    /* as Python's zipfile has it; some writers count no disk */
+    /* as in Python's zipfile; some writers store 0 as the number of disks */
     if (at_disk != 0 || zf_bytes_le32(&b) > 1)
         return end_split(locator_off, err);
     if (!zf_within(off, END64_BYTES, locator_off)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a zip archive, which says where its directory is. */
+/* The end records of a zip archive, which give the place of its directory. */
 #ifndef CODEC_ZIP_END_H
 #define CODEC_ZIP_END_H
 
@@ -11,13 +11,13 @@ struct zip_end {
     uint64_t dir_off, dir_bytes; /* the central directory */
 };
 
-/* Finds the end record that reaches to the last byte of src, or, where bytes follow the archive, the last one,
- * and proves that the directory it names ends where it starts: so that neither a second archive, nor bytes in
- * front, nor a record hidden in a comment can make two readers see two different archives.  Errors:
+/* Finds the end record that reaches to the last byte of src or, if bytes follow the archive, the last one, and
+ * checks that its directory ends where the record starts: then neither a second archive, nor bytes before the
+ * archive, nor a record hidden in a comment can make two readers see different archives.  Errors:
  * ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_IO. Source: PKWARE APPNOTE 4.3.14-4.3.16. */
 bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err) ZF_CHECKED;
 
-/* Appends the records that say the same of an archive, to be put at its byte `at` (write.c). */
+/* Appends the end records of such an archive, which will be at its byte `at` (write.c). */
 void zip_end_emit(struct zf_out *o, const struct zip_end *end, uint64_t at);
 
 #endif

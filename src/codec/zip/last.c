@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An end record says how far in front of it its archive begins.  Source: PKWARE APPNOTE 4.3.14-4.3.16. */
+/* Finds the start of an archive from its end record.  Source: PKWARE APPNOTE 4.3.14-4.3.16. */
 #include <zf/codec/zip_parts.h>
 
 #include <string.h>
@@ -13,13 +13,13 @@
 #define SIG_END 0x06054b50u
 #define SIG_END64 0x06064b50u
 #define SIG_LOCATOR 0x07064b50u
-/* Of the records behind a directory, in torch's archives all that is behind it. */
+/* Bytes of the records after a directory; in torch's archives nothing else follows it. */
 #define TAIL_BYTES (END64_BYTES + LOCATOR_BYTES + END_BYTES)
-/* Read at once where the search goes on. */
+/* Bytes per read if the search goes on. */
 #define BLOCK (64u << 10)
 
-/* The archive whose end record is at byte `at`, for the n bytes at p, which end with that record.  False: it names no
- * directory. */
+/* The range of the archive whose end record is at byte `at`; p[n]: the bytes up to the end of that record.  False: it does
+ * not refer to a directory. */
 static bool last_span(struct zf_source *src, const uint8_t *p, uint64_t n, uint64_t at,
                       struct zf_zip_span *out)
 {
@@ -50,7 +50,7 @@ static bool last_span(struct zf_source *src, const uint8_t *p, uint64_t n, uint6
     return zf_bytes_le32(&b) == SIG_ENTRY;
 }
 
-/* The last such record in p[n], the bytes of src up to `end`. */
+/* Finds the last such record in p[n], the bytes of src before `end`. */
 static bool last_find(struct zf_source *src, const uint8_t *p, uint64_t n, uint64_t end,
                       struct zf_zip_span *out)
 {
@@ -79,7 +79,7 @@ bool zf_zip_last(struct zf_source *src, uint64_t end, bool *found_out, struct zf
         if (!zf_source_pread(src, p, (size_t)n, stop - n, err))
             return false;
         *found_out = last_find(src, p, n, stop, out);
-        /* The bytes in front of these, with enough of these that a record is seen whole. */
+        /* The bytes before these, overlapping so that no record is cut. */
         stop = n < stop ? stop - n + (n < TAIL_BYTES ? n : TAIL_BYTES - 1) : 0;
         n = stop < BLOCK + TAIL_BYTES - 1 ? stop : BLOCK + TAIL_BYTES - 1;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member whose header is looked at by the first read: over a line, a request for each member of
- * each file is most of what opening a checkpoint costs, and few members are ever read. */
+/* A member whose local header is checked by the first read: over a network, a request per member of
+ * each file would be most of the time to open a checkpoint, and few members are ever read. */
 #include "dir.h"
 
 #include <stdio.h>
@@ -11,16 +11,16 @@
 #include <zf/source/recipe.h>
 #include <zf/source/want.h>
 
-/* Where torch puts a member's data (torch/csrc, caffe2/serialize/inline_container.cc, 2.x). */
+/* torch aligns a member's data to this (torch/csrc, caffe2/serialize/inline_container.cc, 2.x). */
 #define DATA_ALIGN 64u
-/* Between header and data: what is less is fetched in one piece. */
+/* Header and data are fetched in one request if fewer bytes are between them. */
 #define WANT_GAP (128u << 10)
 
 struct late {
     struct zf_derived base;
-    struct zip_local local; /* its name is a part of src's */
+    struct zip_local local; /* its name points into the source's */
     uint64_t end;
-    _Atomic uint64_t data; /* where the data begin; 0 = not looked at yet */
+    _Atomic uint64_t data; /* offset of the data; 0 = not known yet */
 };
 
 static bool late_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
@@ -28,7 +28,7 @@ static bool late_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf
     return zf_source_pread(from, buf, (size_t)n, off, err);
 }
 
-/* Two threads may look at once, and find the same. */
+/* Reads and checks the header, once.  Two threads may do so at the same time, with the same result. */
 static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
 {
     struct zip_local_end end;
@@ -67,7 +67,7 @@ static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soo
     }
 }
 
-/* The first bytes are requested together with the header. */
+/* Finds the data; if they are not known yet, requests the wanted bytes together with the header. */
 static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_out,
                       struct zf_err *err)
 {
@@ -109,7 +109,7 @@ static bool late_rows(struct zf_source *s, const struct zf_rows *r, struct zf_er
     return zf_source_read_rows(l->base.parent, &moved, err);
 }
 
-/* Looks the header up: without it nobody knows where the bytes are. */
+/* Reads the header if necessary, because it determines where the data are. */
 static bool late_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     struct late *l = (struct late *)s;
@@ -128,7 +128,7 @@ static struct zf_shared late_shared(const struct zf_source *s)
     return zf_source_shared(zf_derived_parent(s));
 }
 
-/* The header is looked at again: that it was is no property of the file. */
+/* Another process will check the header again, because it could have changed. */
 static bool late_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     const struct late *l = (const struct late *)s;

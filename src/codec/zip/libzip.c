@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of a directory, read by libzip. */
+/* Lets libzip read entries of the directory. */
 #include "dir.h"
 
 #include <errno.h>
@@ -11,13 +11,13 @@
 
 #include "end.h"
 
-/* libzip searches this much for end records, and would try each that it finds: between the entries and ours are zeros. */
+/* libzip searches this many bytes for end records, and tries each one; so this many zeros precede the real one. */
 #define LIBZIP_SEARCH ((64u << 10) + 1024u)
 
 struct libzip_shown {
     const struct libzip_run *run;
-    struct zf_out end; /* the end records … */
-    uint64_t end_at;   /* … and where they are */
+    struct zf_out end; /* the end records */
+    uint64_t end_at;   /* their offset */
     uint64_t pos;
     zip_error_t err;
 };
@@ -27,7 +27,7 @@ static uint64_t libzip_size(const struct libzip_shown *s)
     return s->end_at + s->end.n;
 }
 
-/* Copies what data[len], the bytes at s->pos, have of p[n], the bytes at `at`. */
+/* Copies to data[len], the bytes from s->pos on, those that lie in p[n], the bytes from `at` on. */
 static void libzip_copy(const struct libzip_shown *s, uint8_t *data, uint64_t len, const void *p,
                         uint64_t n, uint64_t at)
 {
@@ -103,8 +103,8 @@ static zip_int64_t libzip_call(void *shown, void *data, zip_uint64_t len, zip_so
     }
 }
 
-/* libzip refused the run, or its entry i.  It may take a failed allocation for an archive that is none, but errno
- * tells. */
+/* Fails because libzip refused the run or its entry i.  libzip may report a failed allocation as a broken archive, but
+ * then errno is ENOMEM. */
 static bool libzip_bad(const struct libzip_run *run, uint64_t i, zip_error_t *e, struct zf_err *err)
 {
     if (zip_error_code_zip(e) == ZIP_ER_MEMORY || errno == ENOMEM)

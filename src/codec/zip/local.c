@@ -18,7 +18,7 @@ uint64_t zip_local_bytes(const struct zip_local *l)
     return LOCAL_BYTES + strlen(l->name);
 }
 
-/* Records of a number, which is not 0, a length and that many bytes.  Source: PKWARE APPNOTE 4.5.1. */
+/* Is the extra field a list of records: a nonzero id, a length, and that many bytes?  Source: PKWARE APPNOTE 4.5.1. */
 static bool local_is_records(struct zf_bytes b)
 {
     while (zf_bytes_left(&b) && !b.bad) {
@@ -30,7 +30,7 @@ static bool local_is_records(struct zf_bytes b)
     return !b.bad;
 }
 
-/* *extra_out: the length of the extra field. */
+/* Does the header at p agree with the directory?  *extra_out: the length of the extra field. */
 static bool local_agrees(const struct zip_local *l, const uint8_t *p, uint64_t *extra_out,
                          bool *described_out)
 {
@@ -79,7 +79,7 @@ bool zip_local_load(const struct zip_local *l, uint64_t limit, zip_read_fn *read
                    l->name, (unsigned long long)extra);
 }
 
-/* The checksum stands between signature and sizes.  Source: PKWARE APPNOTE 4.3.9. */
+/* The checksum is between the signature and the sizes.  Source: PKWARE APPNOTE 4.3.9. */
 bool zip_local_descriptor(const uint8_t *p, uint64_t n, uint64_t comp_size, uint64_t size)
 {
     struct zf_bytes b = zf_bytes_of(p, n);

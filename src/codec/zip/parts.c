@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both descriptions of each member, set against each other field by field.  Source: PKWARE APPNOTE 4.3.7, 4.3.9, 4.3.12,
- * 4.5.3. */
+/* Compares the two descriptions of each member, local header and directory entry, field by field.  Source: PKWARE APPNOTE
+ * 4.3.7, 4.3.9, 4.3.12, 4.5.3. */
 #include <zf/codec/zip_parts.h>
 
 #include <zf/base/bytes.h>
@@ -32,8 +32,8 @@ struct parts_said {
 
 struct parts_entry {
     struct parts_said said;
-    uint64_t at;   /* of its header */
-    uint32_t name; /* where it begins among the names, of which each ends with a NUL */
+    uint64_t at;   /* offset of its local header */
+    uint32_t name; /* offset in the names, each of which ends with a NUL */
     uint16_t name_len;
 };
 
@@ -47,7 +47,7 @@ struct parts {
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* Fields that both kinds of header have in the same order; the three lengths follow. */
+/* Reads the fields that both kinds of header have in the same order; the lengths of the variable fields follow. */
 static struct parts_said parts_read_fields(struct zf_bytes *b)
 {
     struct parts_said s;
@@ -63,7 +63,7 @@ static struct parts_said parts_read_fields(struct zf_bytes *b)
     return s;
 }
 
-/* Replaces a number that says that it is in the zip64 field by the next one there. */
+/* Replaces the marker for a number in the zip64 field by the next number there. */
 static bool parts_wide(uint64_t *v, struct zf_bytes *b)
 {
     if (*v == UINT32_MAX)
@@ -71,7 +71,7 @@ static bool parts_wide(uint64_t *v, struct zf_bytes *b)
     return !b->bad;
 }
 
-/* at: NULL in the header of a member. */
+/* Replaces all such markers.  at: NULL in a local header. */
 static bool parts_widen(struct zf_bytes extra, struct parts_said *s, uint64_t *at)
 {
     if (s->size != UINT32_MAX && s->comp_size != UINT32_MAX && (!at || *at != UINT32_MAX))
@@ -89,7 +89,7 @@ static bool parts_widen(struct zf_bytes extra, struct parts_said *s, uint64_t *a
     return false;
 }
 
-/* Reads n bytes at `off` behind those of `extra`, which are dropped. */
+/* Reads the n bytes at `off` into a->extra. */
 static bool parts_read_extra(struct parts *a, uint64_t n, uint64_t off, struct zf_err *err)
 {
     a->extra.n = 0;
@@ -144,7 +144,7 @@ static bool parts_load(struct parts *a, struct zf_err *err)
 
 /* ---- a member -------------------------------------------------------------------------------- */
 
-/* sums: CRC and sizes count too; they may be behind the data alone. */
+/* The name of a field that differs; NULL = none.  sums: compares CRC and sizes, too, which may be only after the data. */
 static const char *parts_differ(const struct parts_said *a, const struct parts_said *b, bool sums)
 {
     return a->method != b->method                               ? "method"
@@ -157,8 +157,8 @@ static const char *parts_differ(const struct parts_said *a, const struct parts_s
                                                                 : NULL;
 }
 
-/* The descriptor behind the data, with or without signature, with numbers of 4 or of 8 bytes: the one that has the sizes
- * of the directory, else the one that is likely.  Moves *end behind it. */
+/* Reads the descriptor after the data, with or without signature, with sizes of 4 or 8 bytes: the variant that has the
+ * sizes of the directory, or else the likely one.  Moves *end past it. */
 static bool parts_read_descriptor(struct parts *a, const struct parts_entry *e, uint64_t *end,
                                   const char **differs, struct zf_err *err)
 {
@@ -185,7 +185,7 @@ static bool parts_read_descriptor(struct parts *a, const struct parts_entry *e, 
     return true;
 }
 
-/* Its own header, which must be there: the archive was opened. */
+/* Reads a member's local header, which exists, because opening the archive has checked it. */
 static bool parts_read_member(struct parts *a, const struct parts_entry *e, struct zf_zip_part *out,
                               struct zf_err *err)
 {
@@ -230,9 +230,9 @@ static bool parts_read_member(struct parts *a, const struct parts_entry *e, stru
     return !described || parts_read_descriptor(a, e, &out->end, &out->differs, err);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the archive ----------------------------------------------------------------------------- */
 
-/* Where the records behind the directory end: they were proven when the archive was opened. */
+/* Finds where the records after the directory end; they were checked when the archive was opened. */
 static bool parts_find_end(struct parts *a, uint64_t *out, struct zf_err *err)
 {
     uint8_t p[END_BYTES];

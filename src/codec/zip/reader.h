@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small pieces of an archive, read through a window. */
+/* Reads small pieces of an archive through a window. */
 #ifndef CODEC_ZIP_READER_H
 #define CODEC_ZIP_READER_H
 
 #include <zf/source/source.h>
 
-/* Directory and headers are taken in pieces of a few bytes: those are served from a window.  It
- * starts small, for a local header needs no more, and grows while reads follow each other. */
+/* Directory and headers are read in pieces of a few bytes from a window.  It starts small, which is
+ * enough for a local header, and grows while reads are sequential. */
 #define ZF_ZIP_WINDOW_MIN 4096u
 #define ZF_ZIP_WINDOW_MAX (128u << 10)
-/* A file no longer than this is read whole when a few windows did not do: 700 members of an archive without
- * bytes in them are twenty.  The archive of one tensor needs two. */
+/* A file of up to this many bytes is read as a whole after ZF_ZIP_FEW windows: an archive of 700 empty members would
+ * need twenty windows; the archive of one tensor needs two. */
 #define ZF_ZIP_WHOLE (512u << 10)
 #define ZF_ZIP_FEW 3u
 
@@ -18,7 +18,7 @@ struct zip_reader {
     struct zf_source *src; /* borrows */
     uint8_t *window;       /* bytes [win_off, win_off + win_len) of src */
     uint64_t win_off, win_len, win_cap, next_len;
-    uint32_t fills; /* of the window, so far */
+    uint32_t fills; /* how often the window was filled */
 };
 
 void zip_reader_init(struct zip_reader *r, struct zf_source *src);

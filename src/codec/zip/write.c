@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An archive is written around payloads that nobody has read: headers and payloads alternate, the caller
- * appends both and the offsets follow.  A payload's CRC may be 0, as torch does not compare
+/* Writes the headers of an archive without reading the payloads: the caller appends headers and payloads
+ * alternately, and the offsets are computed.  A payload's CRC may be 0, because torch does not check
  * the CRC of stored members. */
 #include <zf/codec/zip_write.h>
 
@@ -13,7 +13,7 @@
 #define FULL32 0xffffffffu
 #define FULL16 0xffffu
 #define UTF8_FLAG 0x0800u
-#define DOS_1980 0x0021u /* 1 January 1980: the zero that torch writes is no date */
+#define DOS_1980 0x0021u /* 1 January 1980; the 0 that torch writes is not a valid date */
 
 enum { VERSION_PLAIN = 10, VERSION_ZIP64 = 45 };
 
@@ -22,7 +22,7 @@ static uint32_t write_saturated(uint64_t v)
     return v >= FULL32 ? FULL32 : (uint32_t)v;
 }
 
-/* The fields that local and central headers share, from "version needed" to the name's length. */
+/* Writes the fields that local and central headers share, from "version needed" to the name's length. */
 static void write_common(struct zf_out *o, bool zip64, uint64_t size, uint32_t crc, size_t name_len)
 {
     zf_out_le16(o, zip64 ? VERSION_ZIP64 : VERSION_PLAIN);
@@ -98,8 +98,7 @@ void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size
     w->n++;
 }
 
-/* The zip64 records always: torch writes them always, and every reader that knows them looks
- * there first. */
+/* Always writes the zip64 records, as torch does: every reader that knows them reads them first. */
 void zip_end_emit(struct zf_out *o, const struct zip_end *end, uint64_t at)
 {
     const uint16_t n = (uint16_t)(end->entries >= FULL16 ? FULL16 : end->entries);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libzip reads the directory of every archive (libzip.c): it is asked once, its facts are copied, and it is closed.
- * Readers that follow end record, directory or local headers must not see two archives in one, so the rest is ours:
- * the end record, because libzip takes the best of several and allocates for what it says (end.c); names that are
- * unique and sizes that fit the file, because a name or a byte that is two members' would be served as both (dir.c); local
- * headers, because libzip compares them only by reading every one (local.c); and that no two members share bytes, which
- * it never asks. */
+/* libzip reads the directory of every archive (libzip.c).  Readers that use end record, directory or local headers must
+ * not see different archives in one file, so zerofs checks the rest itself: the end record, because libzip takes the
+ * best of several and trusts its numbers when it allocates (end.c); that names are unique and sizes fit the file, because
+ * a name or a byte of two members would be ambiguous (dir.c); local headers, because libzip could check them only by
+ * reading all of them (local.c); and that no two members overlap, which libzip never checks. */
 #include <zf/codec/zip.h>
 
 #include <string.h>
@@ -22,14 +21,15 @@ struct zf_zip {
     struct zf_limits lim;
     struct zip_reader reader;
     struct zip_dir dir;
-    uint64_t data_end; /* no member's data may reach beyond: where the directory starts */
-    uint64_t *until; /* [n] of an archive that is far away, whose headers are read late: where each
-                        member ends at the latest; else NULL */
-    bool slow;       /* headers are fetched ahead, … */
-    uint64_t wanted; /* … of this many members so far */
+    uint64_t data_end; /* offset of the directory; no member's data may reach beyond it */
+    uint64_t
+        *until; /* [n] upper bound of each member's end, only for a remote archive, whose headers
+                        are checked by the first read; else NULL */
+    bool slow;  /* headers are prefetched */
+    uint64_t wanted; /* number of members whose headers were prefetched */
 };
 
-/* Every failure of this file's own names the archive. */
+/* Fails with a message that names the archive. */
 #define BAD(z, err, ...) (zf_fail(err, __VA_ARGS__), zf_err_in(err, "%s", (z)->src->name))
 
 static bool zip_check_end(struct zf_zip *z, const struct zip_end *end, struct zf_err *err)
@@ -47,7 +47,7 @@ static bool zip_check_end(struct zf_zip *z, const struct zip_end *end, struct zf
     return true;
 }
 
-/* Reads the directory, or of a directory of more entries the first n. */
+/* Reads the first n entries of the directory, or all if there are fewer. */
 static bool zip_open_archive(struct zf_zip *z, uint64_t n, struct zf_err *err)
 {
     struct zip_end end;
@@ -64,15 +64,15 @@ static bool zip_open_archive(struct zf_zip *z, uint64_t n, struct zf_err *err)
     return zip_dir_load(&z->reader, &end, n, &z->dir, err);
 }
 
-/* Number of members whose headers are fetched ahead at once: each may be a block of its own. */
+/* The headers of this many members are prefetched at once; each may need a request of its own. */
 #define WANT_MEMBERS 64u
-/* A gap of at most this many bytes between two of them is fetched as well: a second request costs more. */
+/* A gap of at most this many bytes between two of them is fetched, too: a second request costs more. */
 #define WANT_GAP (128u << 10)
-/* Of a header, with its name and extra fields; torch pads these up to data at a multiple of 64. */
+/* Bytes to fetch per header with its name and extra fields; torch pads these so that the data are aligned to 64. */
 #define WANT_HEADER 192u
 
-/* Of an archive that takes its time, the headers of the members up to `end` are fetched together before
- * they are asked for one by one. */
+/* Prefetches the headers of the members before `end`, which are then read one by one, if reading the
+ * archive is slow. */
 static void zip_want_headers(struct zf_zip *z, uint64_t end)
 {
     uint64_t from = 0, to = 0;
@@ -168,10 +168,10 @@ static bool zip_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf_
     return zip_reader_pread(from, buf, n, off, err);
 }
 
-/* Header, name and extra field are far less. */
+/* Header, name and extra field together are far smaller. */
 #define LEAD_MAX ((1u << 30) - 1)
 
-/* Reads the local header of member i, which must say what the directory says. */
+/* Reads the local header of member i, which must agree with the directory. */
 static bool zip_locate(struct zf_zip *z, uint64_t i, struct zf_err *err)
 {
     const struct zip_local l = zip_local_of(z, i);
@@ -200,7 +200,7 @@ bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_
 
     *off_out = 0;
     if (e->comp_size == 0)
-        return true; /* nothing starts anywhere */
+        return true; /* no data */
     if (e->lead == 0 && !zip_locate(z, i, err))
         return false;
     *off_out = e->at + e->lead;
@@ -239,8 +239,8 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
                                     : zf_inflate_new(raw, m.size, m.crc, &z->lim, err);
 }
 
-/* The sizes of a member whose header has none follow its data: not where a header whose lengths are wrong says that
- * these end. */
+/* Checks the descriptor of a member whose header has no sizes: it does not follow the data if the lengths in the header
+ * are wrong. */
 static bool zip_check_descriptor(struct zf_zip *z, uint64_t i, struct zf_err *err)
 {
     const struct zip_entry *e = &z->dir.entry[i];
@@ -266,7 +266,7 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
     uint64_t n, end = 0;
 
     if (z->until)
-        return true; /* as far as the directory says; the rest when a member is read */
+        return true; /* zip_dir_bound has checked it; the headers are checked by the first read */
     if (!zip_dir_order(&z->dir, &p, &n, err))
         return false;
     for (uint64_t k = 0; k < n; k++) {
@@ -274,7 +274,7 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
 
         if (k + WANT_MEMBERS / 2 >= z->wanted)
             zip_want_headers(z, k + WANT_MEMBERS);
-        /* In torch's archives it is just in front of this one's header, and read with it. */
+        /* In torch's archives the descriptor is just before this header, and in the same window. */
         if (k && !zip_check_descriptor(z, p[k - 1].member, err))
             return false;
         if (!zf_zip_data_off(z, p[k].member, &off, err))
