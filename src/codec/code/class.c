@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which globals are the writers' own, and which can do harm.  Tables decide, Python's own modules by default. */
+/* Classifies globals: those that checkpoint writers use, and those that can do harm.  Tables decide; what is left of
+ * Python's own modules counts as harmful. */
 #include <zf/codec/code.h>
 
 #include <string.h>
@@ -35,7 +36,7 @@ const char *zf_code_class_name(enum zf_code_class c)
     return name[c];
 }
 
-/* Is it among names, of which blanks are between? */
+/* Is the name in a list separated by blanks? */
 static bool class_has(const char *names, const char *name)
 {
     const size_t n = strlen(name);
@@ -46,14 +47,14 @@ static bool class_has(const char *names, const char *name)
     return false;
 }
 
-/* CapWords, perhaps behind underscores. */
+/* Is the name in CapWords, with or without leading underscores? */
 static bool class_is_class(const char *name)
 {
     name += strspn(name, "_");
     return *name >= 'A' && *name <= 'Z';
 }
 
-/* Protocols up to 2 have Python 2's names. */
+/* The Python 3 name of a module: protocols up to 2 use Python 2's names. */
 static const char *class_module(const char *module)
 {
     return strcmp(module, "__builtin__") == 0 ? "builtins"
@@ -68,7 +69,7 @@ static bool class_ends(const char *text, const char *end)
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
-/* torch.float8_e5m2 and its kin, torch.FloatStorage, classes of torch.nn.modules and torch.optim. */
+/* True for dtypes (torch.float8_e5m2), torch.FloatStorage …, classes of torch.nn.modules and torch.optim. */
 static bool class_is_torch(const char *module, const char *name)
 {
     static const char *const type[] = {"float",   "bfloat", "int",   "uint",
@@ -122,7 +123,8 @@ static bool class_is_denied(const char *module, const char *name)
     return false;
 }
 
-/* A name with a dot in it is looked up in steps: "os.system" of a module that imports os. */
+/* A name with a dot is looked up step by step, so it can reach other modules: "os.system" of a module that imports
+ * os. */
 static bool class_is_odd(const char *text, bool dots)
 {
     if (!*text || strlen(text) >= ZF_CODE_NAME)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a file has pickles.  Archives in archives are a list of work, not a recursion. */
+/* Finds the pickles in a file.  Nested archives go into a work list instead of a recursion. */
 #include <zf/codec/code.h>
 
 #include <stdio.h>
@@ -31,15 +31,15 @@ struct file_look {
     uint64_t budget; /* bytes of pickles that may still be walked */
 };
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
-/* Of damage, and of what is too much or not read, is told; else it is a failure. */
+/* True for damage, exceeded limits and unsupported formats, which are reported; other errors are failures. */
 static bool file_tells(const struct zf_err *err)
 {
     return err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED || err->code == ZF_E_LIMIT;
 }
 
-/* Its whole name: "inner.zip!a/data.pkl". */
+/* Writes a member's full name: "inner.zip!a/data.pkl". */
 static void file_put_name(const struct file_look *f, const char *member, struct zf_out *out)
 {
     const char *outer = f->now ? f->now->member : "";
@@ -60,7 +60,7 @@ static bool file_report_unread(struct file_look *f, const char *member, struct z
     return file_tells(err) && zf_out_ok(&name, err) && f->fn(f->ctx, &p, err);
 }
 
-/* ---- pickles, one behind the other ----------------------------------------------------------- */
+/* ---- consecutive pickles --------------------------------------------------------------------- */
 
 static bool file_is_pickle(const uint8_t *p, uint64_t n)
 {
@@ -78,7 +78,7 @@ static bool file_is_torch(const char *p, uint64_t n)
     return n < 64 && (memmem(p, n, magic, sizeof magic - 1) || memmem(p, n, text, sizeof text - 1));
 }
 
-/* Reads as much as the pickle at `at` needs, and walks it.  *torch_out: it is torch's magic number. */
+/* Reads as much as the pickle at `at` needs, and walks it.  *torch_out: is it torch's magic number? */
 static bool file_walk(struct file_look *f, struct zf_source *src, uint64_t at,
                       struct zf_code_walk *out, bool *torch_out, struct zf_err *err)
 {
@@ -106,7 +106,7 @@ static bool file_walk(struct file_look *f, struct zf_source *src, uint64_t at,
     }
 }
 
-/* sure: it is known to be a pickle, so that its end is told, too. */
+/* Reports the pickles from `at` on.  sure: they must be pickles, so a broken one is reported, too. */
 static bool file_pickles(struct file_look *f, const struct file_work *w, uint64_t at, bool sure,
                          struct zf_err *err)
 {
@@ -164,7 +164,7 @@ static bool file_has_end(const char *name, const char *const *end, size_t n)
     return false;
 }
 
-/* Does its name say that it is a pickle, however it begins? */
+/* Is the file a pickle by its name, whatever its first bytes are? */
 static bool file_named_pickle(const char *name)
 {
     static const char *const end[] = {".pkl", ".pickle", ".pck",    ".pk",
@@ -173,7 +173,7 @@ static bool file_named_pickle(const char *name)
     return file_has_end(name, end, sizeof end / sizeof *end);
 }
 
-/* Numbers, and nothing else: "archive/data/17". */
+/* Is the member a storage of torch.save ("archive/data/17"), which contains only numbers? */
 static bool file_is_storage(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -192,7 +192,7 @@ static bool file_is_tar(const uint8_t *p, uint64_t n)
     return n == HEAD_BYTES && memcmp(p + 257, "ustar", 5) == 0;
 }
 
-/* Anything that is looked into, by its first bytes. */
+/* Do the first bytes show a kind of file that is searched? */
 static bool file_is_any(const uint8_t *p, uint64_t n)
 {
     return file_is_pickle(p, n) || file_begins(p, n, "PK\3\4", 4) ||
@@ -215,7 +215,7 @@ static bool file_add_member(void *ctx, const struct find_member *m, struct zf_er
            file_push(f, src, m->name, err);
 }
 
-/* Of the file itself, in which one archive may follow the other, from the last to the first. */
+/* Searches all archives in a file, which may hold several after one another, from the last to the first. */
 static bool file_archives(struct file_look *f, struct zf_source *src, struct zf_err *err)
 {
     uint64_t end = src->size, first = 0;
@@ -228,7 +228,7 @@ static bool file_archives(struct file_look *f, struct zf_source *src, struct zf_
     return true;
 }
 
-/* torch.save of 0.1: pickles with numbers between them. */
+/* Adds the members of a tar file, which torch.save of 0.1 wrote. */
 static bool file_tar(struct file_look *f, const struct file_work *w, struct zf_err *err)
 {
     uint64_t at = 0;
@@ -255,7 +255,7 @@ static bool file_tar(struct file_look *f, const struct file_work *w, struct zf_e
     return true;
 }
 
-/* An array of objects is a pickle behind the header. */
+/* A numpy array of objects is a pickle after the header. */
 static bool file_numpy(struct file_look *f, const struct file_work *w, struct zf_err *err)
 {
     uint8_t head[12] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: PKWARE APPNOTE 4.3; Python's zipfile takes the last end record, and bytes in front of the archive. */
+/* Source: PKWARE APPNOTE 4.3; Python's zipfile uses the last end record, and allows bytes before the archive. */
 #include "find.h"
 
 #include <zf/base/bytes.h>
@@ -17,8 +17,8 @@
 #define ZIP64 1u
 
 struct find_end {
-    uint64_t at;                      /* where the records behind the directory begin */
-    uint64_t dir, dir_bytes, entries; /* as they say */
+    uint64_t at;                      /* offset of the records after the directory */
+    uint64_t dir, dir_bytes, entries; /* as these records say */
 };
 
 static bool find_bad(struct zf_err *err, uint64_t at, const char *why)
@@ -26,10 +26,10 @@ static bool find_bad(struct zf_err *err, uint64_t at, const char *why)
     return zf_fail(err, ZF_E_FORMAT, at, "%s", why);
 }
 
-/* The offset of the end record in the last bytes in front of `end`. */
+/* Finds the offset of the end record in the last bytes before `end`. */
 static bool find_end_record(struct zf_source *src, uint64_t end, uint64_t *out, struct zf_err *err)
 {
-    /* archives have no comment as a rule */
+    /* first without a comment, as archives usually are */
     for (uint64_t n = END_BYTES; n <= END_BYTES + COMMENT_MOST; n += COMMENT_MOST) {
         const uint64_t k = n < end ? n : end;
         zf_auto(mem) char *tail = zf_source_slurp(src, end - k, k, err);
@@ -46,7 +46,7 @@ static bool find_end_record(struct zf_source *src, uint64_t end, uint64_t *out, 
     return find_bad(err, end, "no archive ends here");
 }
 
-/* The records for large archives replace these fields, where there are some. */
+/* Replaces these fields by those of the zip64 records, if there are any. */
 static bool find_end64(struct zf_source *src, uint64_t end, struct find_end *e, struct zf_err *err)
 {
     uint8_t p[END64_BYTES];
@@ -86,7 +86,7 @@ static bool find_end(struct zf_source *src, uint64_t end, struct find_end *e, st
     return find_end64(src, e->at, e, err);
 }
 
-/* Numbers that say that they are in the field for large ones. */
+/* Replaces the markers for numbers in the zip64 field by these numbers. */
 static void find_widen(struct zf_bytes extra, struct find_member *m)
 {
     while (zf_bytes_left(&extra) > 0) {
@@ -102,7 +102,7 @@ static void find_widen(struct zf_bytes extra, struct find_member *m)
     }
 }
 
-/* base: what offsets are counted from. */
+/* Calls fn for one entry.  base: the start of the archive, to which offsets are relative. */
 static bool find_entry(struct zf_bytes *b, uint64_t base, find_member_fn *fn, void *ctx,
                        struct zf_err *err)
 {
@@ -157,7 +157,7 @@ bool find_members(struct zf_source *src, uint64_t end, const struct zf_limits *l
     struct zf_bytes b = zf_bytes_of(dir, e.dir_bytes);
     b.base = base + e.dir;
     *first_out = base;
-    /* the number of entries may lie: what is there counts */
+    /* the number of entries may be wrong, so all entries in the directory are read */
     while (zf_bytes_left(&b) > 0)
         if (!find_entry(&b, base, fn, ctx, err))
             return false;

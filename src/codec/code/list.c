@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers what zf_code_file finds. */
+/* Collects what zf_code_file finds. */
 #include <zf/codec/code_list.h>
 
 #include <zf/base/out.h>
@@ -15,7 +15,7 @@ static bool list_place(const struct list_add *a, const struct zf_code_pickle *p,
                        struct zf_code_place *out, struct zf_err *err)
 {
     uint64_t off = at == ZF_OFF_NONE ? 0 : at;
-    /* windows lead to the file's bytes, decompression does not */
+    /* windows map to the file's bytes, decompressed data does not */
     const struct zf_source *to = off < p->in->size ? zf_source_origin(p->in, &off) : p->in;
     uint64_t zero = 0;
 

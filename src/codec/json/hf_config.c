@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text is walked as it is, because a value that is replaced must leave every other byte as it
- * was, and because jansson refuses what Python writes and reads: Infinity (Mamba's time_step_limit),
- * NaN, integers of any length, a key twice.  For that only strings, brackets, colons and commas need
- * to be known; a text whose brackets or strings do not close says nothing.
+/* Finds the dtypes in a config.json.  The text is scanned without a parser, because replacing a value
+ * must keep every other byte, and because jansson refuses what Python writes and reads: Infinity (Mamba's
+ * time_step_limit), NaN, integers of any length, duplicate keys.  The scan needs only strings, brackets,
+ * colons and commas; a text with an unclosed bracket or string has no result.
  *
- * Configurations nest: `chain` counts the levels from the outermost that are configurations, so
- * where depth == chain the walk is inside one, and everything deeper (lists, quantization settings)
- * is passed over.  A "dtype" may itself be an object, from part to type: then every text in it
- * counts. */
+ * Configurations are nested: `chain` counts the outermost levels that are configurations.  Where
+ * depth == chain, the scan is inside one; anything deeper (lists, quantization settings) is skipped.  A
+ * "dtype" may be an object that maps parts to types: then every string in it counts. */
 #include <zf/codec/hf_config.h>
 
 #include <string.h>
@@ -17,14 +16,14 @@ struct hf_config_walk {
     uint64_t at, n;
     uint64_t depth, chain;
     bool in_map;     /* depth == chain + 1 inside the object that is a "dtype" */
-    bool want_value; /* behind a key's colon, at the level that is looked at */
+    bool want_value; /* after a key's colon, at the current level */
     struct {
         const char *p;
         uint64_t n;
     } key;
     struct zf_hf_dtype *out;
     uint32_t found;
-    bool bad; /* no JSON, or too many values */
+    bool bad; /* not JSON, or too many values */
 };
 
 static bool hf_config_key_is(const struct hf_config_walk *w, const char *word)
@@ -37,8 +36,8 @@ static bool hf_config_key_is_dtype(const struct hf_config_walk *w)
     return hf_config_key_is(w, "dtype") || hf_config_key_is(w, "torch_dtype");
 }
 
-/* Does the key lead to the configuration of a part?  quantization_config names types of its
- * own, which a cast does not change. */
+/* Is the key's value the configuration of a part?  quantization_config has types of its own, which a
+ * cast does not change. */
 static bool hf_config_key_is_config(const struct hf_config_walk *w)
 {
     static const char *const parts[] = {"encoder",          "decoder",       "text_encoder",
@@ -54,7 +53,7 @@ static bool hf_config_key_is_config(const struct hf_config_walk *w)
            !hf_config_key_is(w, "compression_config");
 }
 
-/* Keeps the value at [off, off + len) when it names a floating type, or none. */
+/* Records the value at [off, off + len) if it is a floating-point type, or null. */
 static void hf_config_take(struct hf_config_walk *w, uint64_t off, uint64_t len)
 {
     static const char prefix[] = "torch.";
@@ -83,7 +82,7 @@ static bool hf_config_is_looked_at(const struct hf_config_walk *w)
     return w->depth > 0 && (w->depth == w->chain || (w->in_map && w->depth == w->chain + 1));
 }
 
-/* A string, whose end is found; w->at moves behind it. */
+/* Handles a string; w->at moves past it. */
 static void hf_config_step_string(struct hf_config_walk *w)
 {
     uint64_t off = w->at++;
@@ -131,7 +130,7 @@ static void hf_config_step_close(struct hf_config_walk *w)
     w->depth--;
 }
 
-/* A null where a type could be. */
+/* Is this a null in place of a type? */
 static bool hf_config_is_no_type(const struct hf_config_walk *w)
 {
     return hf_config_is_looked_at(w) && w->want_value && !w->in_map && hf_config_key_is_dtype(w) &&

@@ -6,14 +6,14 @@
 
 #include <zf/base/utf8.h>
 
-/* Memory that jansson takes for a value, rounded up (2.13 … 2.14, 64 bit, with malloc's own share). */
+/* Bytes that jansson allocates per value, rounded up (2.13 … 2.14, 64 bit, including malloc's overhead). */
 #define OBJECT_BYTES 256u
 #define ARRAY_BYTES 176u
 #define VALUE_BYTES 64u
 
-/* Refuses nesting that would make the parser recurse deeply, and documents of next to nothing but
- * brackets, which take eighty bytes a byte.  Brackets are counted outside strings; whether they
- * pair up is the parser's business. */
+/* Refuses nesting that would make the parser recurse deeply, and documents of almost only brackets,
+ * which take eighty bytes of memory per byte.  Brackets are counted outside of strings; the parser
+ * checks whether they match. */
 static bool json_check_size(const char *p, uint64_t n, const struct zf_limits *lim,
                             struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A JSON document becomes the pickle that Python would write of what json.loads gives, and is read as that. */
+/* Converts a JSON document to the pickle that Python would write of its json.loads, and reads that. */
 #include <zf/codec/pvjson.h>
 
 #include <zf/base/out.h>
@@ -27,7 +27,7 @@ static void json_pv_text(struct zf_out *o, struct zf_jsonin *in)
     const char *text = zf_jsonin_text(in, &n);
 
     zf_out_u8(o, OP_TEXT);
-    zf_out_le32(o, (uint32_t)n); /* json_bytes is less */
+    zf_out_le32(o, (uint32_t)n); /* fits: the limit json_bytes is lower */
     zf_out_add(o, text, n);
 }
 
@@ -41,7 +41,7 @@ static void json_pv_real(struct zf_out *o, double v)
         zf_out_u8(o, (uint8_t)(bits >> shift));
 }
 
-/* A value without what is in it; is it a container? */
+/* Writes a value, of a container only its beginning.  True if it is a container. */
 static bool json_pv_value(struct zf_out *o, struct zf_jsonin *in, struct json_level *out)
 {
     enum zf_json_kind kind = zf_jsonin_value(in);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which token may come next.  Nothing recurses: containers that are open are a list, and passing over a
- * value is reading it. */
+/* The structure of JSON: which token may come next.  There is no recursion: open containers are in a list,
+ * and a value is skipped by reading it. */
 #include "jsonin.h"
 
 #include <string.h>
@@ -8,14 +8,14 @@
 #include <zf/base/hash.h>
 #include <zf/source/want.h>
 
-/* A document up to this size is one read, as one of any size would be; beyond it, memory does not grow. */
+/* A document of up to this size is read at once; a longer one through a window of this size. */
 #define WINDOW_MAX ((size_t)1 << 20)
 
-/* Keys of an object that are compared one by one, at most. */
+/* Objects with up to this many keys are searched linearly for duplicates. */
 #define FEW_KEYS 16
 
-/* Memory that a reader keeps per value, at most, to be weighed against the bytes on disk: a tensor or a
- * file's part of it; a key with its print; a number of a list. */
+/* An upper bound of the memory that a caller keeps per value, which is limited by the bytes on disk: for a tensor
+ * or a file's part of it; for a key with its hash; for a list; for a number in one. */
 enum { OBJECT_BYTES = 160, KEY_BYTES = 64, ARRAY_BYTES = 32, ITEM_BYTES = 16 };
 
 struct zf_jsonin *jsonin_new(struct zf_source *src, uint64_t off, uint64_t n, size_t window,
@@ -51,7 +51,7 @@ struct zf_jsonin *zf_jsonin_new(struct zf_source *src, uint64_t off, uint64_t n,
     size_t window = n < WINDOW_MAX ? (size_t)n : WINDOW_MAX;
 
     if (n > WINDOW_MAX && zf_source_is_far(src)) {
-        /* all of it is on its way before the first window is */
+        /* requests everything before the first window is read */
         zf_source_want(src, off, n, ZF_SOON_ALL);
     }
     return jsonin_new(src, off, n, window > JSONIN_AHEAD ? window : JSONIN_AHEAD, lim, err);
@@ -101,7 +101,7 @@ static bool jsonin_knows_key(const struct zf_jsonin *in, const struct jsonin_lev
     return zf_table_find(l->many, key, sizeof *key);
 }
 
-/* Remembers the key that was read; the first one too many to be compared one by one enters all. */
+/* Remembers the key that was read; when there are too many for a linear search, puts all in a hash table. */
 static bool jsonin_keep_key(struct zf_jsonin *in, struct jsonin_level *l,
                             const struct jsonin_print *key)
 {
@@ -166,7 +166,7 @@ static void jsonin_close(struct zf_jsonin *in)
     zf_table_free(l->many);
 }
 
-/* To the next entry of the innermost container, or out of it; false = out, or bad. */
+/* Moves to the next entry of the innermost container; false = its end, or an error. */
 static bool jsonin_step(struct zf_jsonin *in)
 {
     struct jsonin_level *l = &in->open.at[in->open.n - 1];
@@ -205,7 +205,7 @@ enum zf_json_kind zf_jsonin_value(struct zf_jsonin *in)
     in->due = false;
     if (c == '{' || c == '[')
         return jsonin_open(in, c == '{');
-    if (in->open.n == 0) { /* only texts and numbers by themselves, which no metadata is */
+    if (in->open.n == 0) { /* a string or number alone, which is never metadata */
         (void)jsonin_unexpected(in, "'{' or '['");
         return ZF_JSON_NONE;
     }
@@ -216,7 +216,7 @@ enum zf_json_kind zf_jsonin_value(struct zf_jsonin *in)
     return c == '-' || (c >= '0' && c <= '9') ? jsonin_take_number(in) : jsonin_take_word(in);
 }
 
-/* Passes over a value that is due, and over the rest of containers until `level` are open. */
+/* Skips a value that is due, and the rest of containers until only `level` are open. */
 static void jsonin_pass(struct zf_jsonin *in, size_t level)
 {
     while (!in->bad && (in->due || in->open.n > level))

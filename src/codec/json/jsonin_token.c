@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes to keys and scalars.  Every loop takes what it has looked at, so that a token may lie in
- * several windows; what must be seen in one piece is at most JSONIN_AHEAD bytes long. */
+/* Turns bytes into keys and scalars.  Every loop consumes the bytes that it has checked, so a token may
+ * span several windows; what must be in memory as a whole has at most JSONIN_AHEAD bytes. */
 #include "jsonin.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ bool jsonin_fail(struct zf_jsonin *in, enum zf_code code, uint64_t off, const ch
 
 /* ---- bytes ---- */
 
-/* Reads on, so that the window is full or ends where the document does. */
+/* Reads on until the window is full or the document ends. */
 static void token_refill(struct zf_jsonin *in)
 {
     size_t keep = in->n - in->at, room = in->window_size - keep;
@@ -47,7 +47,7 @@ static void token_refill(struct zf_jsonin *in)
         in->bad = true;
 }
 
-/* How many bytes can be looked at: `want` or more, or all there are; 0 when the document is bad. */
+/* Returns the number of bytes in memory: at least `want`, or all that are left; 0 after an error. */
 static size_t token_ahead(struct zf_jsonin *in, size_t want)
 {
     if (in->n - in->at < want && in->src && in->base + in->n < in->size && !in->bad)
@@ -94,7 +94,7 @@ bool jsonin_charge(struct zf_jsonin *in, uint64_t bytes)
 
 /* ---- strings ---- */
 
-/* \uXXXX, or two of them that are the halves of one character; p[n] begins with the backslash. */
+/* Consumes \uXXXX, or the two \uXXXX of a surrogate pair; p[n] begins with the backslash. */
 static bool token_take_unicode(struct zf_jsonin *in, const char *p, size_t n)
 {
     uint64_t place = jsonin_place(in);
@@ -135,7 +135,7 @@ static bool token_take_escape(struct zf_jsonin *in, const unsigned char *p, size
     return true;
 }
 
-/* An escape, a control byte or a UTF-8 sequence in a string. */
+/* Handles an escape, a control byte or a UTF-8 sequence in a string. */
 static bool token_take_special(struct zf_jsonin *in, const unsigned char *p, size_t n)
 {
     size_t len = 0;
@@ -193,7 +193,7 @@ static const char *token_digits(const char *p)
     return p;
 }
 
-/* The end of the number that p begins with as RFC 8259 has it, or where it stops being one: then *whole
+/* The end of the number at p according to RFC 8259, or the place where it becomes invalid: then *whole
  * is false.  *real: it has a fraction or an exponent. */
 static const char *token_number_end(const char *p, bool *whole, bool *real)
 {
@@ -232,7 +232,7 @@ static bool token_integer(const char *p, int64_t *out)
     return fits;
 }
 
-/* All bytes from here on that a number can have. */
+/* Collects all bytes from here on that can belong to a number. */
 static void token_gather_number(struct zf_jsonin *in)
 {
     size_t left, n;
@@ -268,7 +268,8 @@ enum zf_json_kind jsonin_take_number(struct zf_jsonin *in)
                           "\"%.40s\" is not a number", text);
     } else if (real) {
         errno = 0;
-        in->real = strtod(text, NULL); /* nobody calls setlocale(), so that a point is a point */
+        in->real =
+            strtod(text, NULL); /* setlocale() is never called, so '.' is the decimal point */
         if (errno == ERANGE && isinf(in->real)) {
             (void)jsonin_fail(in, ZF_E_FORMAT, place, "the number %.40s is larger than any float64",
                               text);

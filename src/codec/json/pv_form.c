@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls are shown by what people take them for where that is certain (a device, a path, an enum
- * member, a numpy scalar, one of Python's containers); every other call is an object that names
- * its class, arguments and attributes. */
+/* Chooses the JSON form of a pickled call: a device, a path, an enum member, a numpy scalar or one of
+ * Python's containers is written as such; every other call as an object with its class, arguments and
+ * attributes. */
 #include "pv_out.h"
 
 #include <endian.h>
 #include <string.h>
 
-/* Calls of calls that only wrap, as list(tuple(set(…))), are not followed further. */
+/* At most this many nested calls that only wrap a value, as in list(tuple(set(…))), are removed. */
 #define WRAPS_MAX 8
 
 static bool pv_form_is_one_of(const struct zf_pv *v, const char *module, const char *const *names)
@@ -55,8 +55,8 @@ static bool pv_form_device(struct zf_pvjson *o, const struct zf_pv *v)
     return true;
 }
 
-/* CPython 3.11's early releases pickle a member so; the others write Enum(value), a call
- * like any. */
+/* Recognizes an enum member as pickled by early releases of CPython 3.11; others write Enum(value), an
+ * ordinary call. */
 static bool pv_form_enum_member(struct zf_pvjson *o, const struct zf_pv *v)
 {
     const struct zf_pv *class = zf_pv_arg(v, 0), *name = zf_pv_arg(v, 1);
@@ -72,7 +72,7 @@ static bool pv_form_enum_member(struct zf_pvjson *o, const struct zf_pv *v)
     return true;
 }
 
-/* The bits of a numpy scalar of a plain little-endian type as a number. */
+/* Writes the bytes of a numpy scalar of a plain little-endian type as a number. */
 static bool pv_form_numpy_number(struct zf_pvjson *o, char kind, const char *p, uint64_t n)
 {
     uint64_t u = 0;
@@ -101,8 +101,8 @@ static bool pv_form_numpy_number(struct zf_pvjson *o, char kind, const char *p, 
     return true;
 }
 
-/* numpy.core.multiarray.scalar(numpy.dtype('f8', …), b'…').  At protocols under 3 the bytes are a
- * call of _codecs.encode; such a scalar stays a call. */
+/* numpy.core.multiarray.scalar(numpy.dtype('f8', …), b'…').  In protocols below 3 the bytes are a call
+ * of _codecs.encode; such a scalar is shown as a call. */
 static bool pv_form_numpy_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 {
     const struct zf_pv *dtype = zf_pv_arg(v, 0), *order = zf_pv_item(zf_pv_state(dtype), 1);
@@ -133,7 +133,7 @@ static bool pv_form_wrapped_bytes(struct zf_pvjson *o, const struct zf_pv *v)
     return true;
 }
 
-/* The contents of a call of one of Python's own containers, when they are its first argument. */
+/* The contents of one of Python's own containers, if they are the call's first argument. */
 static const struct zf_pv *pv_form_wrapped(const struct zf_pv *v)
 {
     static const char *const own[] = {"set", "frozenset", "list", "tuple", "dict", NULL};
@@ -150,7 +150,7 @@ static const struct zf_pv *pv_form_wrapped(const struct zf_pv *v)
                : NULL;
 }
 
-/* Are these attributes: a dict, or a pair of dicts or None? */
+/* Is the state a set of attributes: a dict, or a pair of dicts or None? */
 static bool pv_form_is_attrs(const struct zf_pv *state)
 {
     const struct zf_pv *slots = zf_pv_item(state, 1);

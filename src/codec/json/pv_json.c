@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goes through a value without recursion: a stack of open levels, each with the next part to
- * write.  Objects need distinct keys, and pickled mappings may have keys of any type whose texts
- * are equal; so each level remembers the texts it wrote (as offsets into the output, in a hash
- * table once there are many) and renames the second.  A value that contains itself is written as
- * the number of levels up to it. */
+/* Writes a value as JSON without recursion, with a stack of open levels, each with the next part to
+ * write.  JSON objects need distinct keys, but different keys of a pickled mapping may have the same
+ * text; so each level remembers the keys that it wrote (as offsets into the output, in a hash table
+ * if there are many) and renames duplicates.  A value that contains itself is written as the number
+ * of levels up to it. */
 #include <zf/codec/pvjson.h>
 
 #include <locale.h>
@@ -15,7 +15,7 @@
 
 #include "pv_out.h"
 
-/* Deep enough for any configuration, and well within what JSON readers take. */
+/* Deep enough for any configuration, and far below the limits of JSON readers. */
 #define DEPTH_MAX 100
 
 struct pv_json_seen {
@@ -28,7 +28,7 @@ struct level {
     uint64_t at;               /* next part */
     uint64_t shown;            /* parts written */
     bool inlined;              /* all on one line */
-    struct pv_json_seen *seen; /* the object's keys as they were written; uthash */
+    struct pv_json_seen *seen; /* the object's keys, as written; uthash */
 };
 
 struct pv_json_walk {
@@ -36,7 +36,7 @@ struct pv_json_walk {
     const struct zf_pvjson_special *special;
     struct level level[DEPTH_MAX];
     unsigned depth;
-    struct zf_pv_scratch scratch; /* of a folded call, of which one is open at a time */
+    struct zf_pv_scratch scratch; /* for an unfolded call, one at a time */
 };
 
 static bool pv_json_is_array(const struct level *l)
@@ -55,7 +55,7 @@ static bool pv_json_all_numbers(const struct zf_pv *v)
     return true;
 }
 
-/* A line break and two spaces a level. */
+/* Writes a line break and two spaces per level. */
 static void pv_json_indent(struct pv_json_walk *w)
 {
     char text[1 + 2 * DEPTH_MAX];
@@ -66,7 +66,7 @@ static void pv_json_indent(struct pv_json_walk *w)
     pvjson_put(&w->o, text, n);
 }
 
-/* Writes the key of a part, which no other part of the object has. */
+/* Writes the key of a part, made unique within the object. */
 static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pvjson_part *part)
 {
     struct zf_pvjson *o = &w->o;
@@ -93,7 +93,7 @@ static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pv
     zf_pvjson_raw(o, ": ");
 }
 
-/* The number of levels up at which v is being written already; 0 = none. */
+/* How many levels up v is already being written; 0 = nowhere. */
 static unsigned pv_json_levels_up(const struct pv_json_walk *w, const struct zf_pv *v,
                                   enum pvjson_form form)
 {
@@ -103,7 +103,7 @@ static unsigned pv_json_levels_up(const struct pv_json_walk *w, const struct zf_
     return 0;
 }
 
-/* Writes a value; one with parts is only opened. */
+/* Writes a value; of one with parts only the opening bracket. */
 static void pv_json_value(struct pv_json_walk *w, const struct zf_pv *v, enum pvjson_form form)
 {
     struct zf_pvjson *o = &w->o;
@@ -175,7 +175,7 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
                 struct zf_err *err)
 {
     struct pv_json_walk w = {.o = {.limit = lim->text_bytes, .err = err}, .special = special};
-    /* A decimal point, whatever the user's locale has; the C locale object is static in glibc. */
+    /* A decimal point in any locale; the C locale object is static in glibc. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t before = c ? uselocale(c) : (locale_t)0;
 

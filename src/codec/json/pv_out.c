@@ -11,7 +11,7 @@
 #include <zf/base/num.h>
 
 #define BYTES_SHOWN 256u
-/* Python prints no longer int either, as the conversion takes quadratic time. */
+/* Like Python, does not print longer ints, because the conversion takes quadratic time. */
 #define BIGINT_BYTES 1785u
 
 void pvjson_too_long(struct zf_pvjson *o)
@@ -40,7 +40,7 @@ void pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...)
     zf_pvjson_raw(o, text);
 }
 
-/* Plain bytes from p on that need no escape. */
+/* The number of bytes from p on that need no escape. */
 static uint64_t pv_out_plain(const uint8_t *p, uint64_t n)
 {
     uint64_t i = 0;
@@ -65,8 +65,8 @@ void pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
         if (at) {
             pvjson_fmt(o, "\\%c", letter[at - named]);
         } else if (p[i] == 0xed && n - i >= 3 && p[i + 1] >= 0xa0) {
-            /* Half a surrogate pair is no character; readers refuse its \u form, so it is
-             * spelt out. */
+            /* Half a surrogate pair is not a character; readers refuse it as \u, so the
+             * backslash is escaped. */
             pvjson_fmt(o, "\\\\u%04x", 0xd000 | (p[i + 1] & 0x3f) << 6 | (p[i + 2] & 0x3f));
             i += 2;
         } else if (p[i] == 0xed) {
@@ -97,7 +97,7 @@ static void pv_out_number(struct zf_pvjson *o, double d)
 {
     char text[40];
 
-    /* The shortest that reads back the same. */
+    /* The shortest text that reads back as the same number. */
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, d);
         if (strtod(text, NULL) == d)
@@ -116,7 +116,7 @@ void pvjson_number(struct zf_pvjson *o, double d)
         pvjson_fmt(o, "{\"__float__\": \"%s\"}", isnan(d) ? "nan" : d > 0 ? "inf" : "-inf");
 }
 
-/* The absolute value of two's complement bytes as 32-bit limbs, least significant first. */
+/* Converts two's complement bytes to the absolute value in 32-bit limbs, least significant first. */
 static size_t pv_out_limbs(const uint8_t *p, uint64_t n, uint32_t *limb)
 {
     bool negative = p[n - 1] & 0x80;
@@ -162,7 +162,7 @@ void pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t
 
 static void pv_out_global(struct zf_pvjson *o, const struct zf_pv *v)
 {
-    /* torch.float32, torch.per_tensor_affine: values; torch.FloatStorage: a class. */
+    /* torch.float32, torch.per_tensor_affine are values; torch.FloatStorage is a class. */
     const char *module = zf_pv_module(v), *name = zf_pv_name(v);
     bool value = strcmp(module, "torch") == 0 && name[0] >= 'a' && name[0] <= 'z';
 
@@ -227,7 +227,7 @@ bool pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
     }
 }
 
-/* A key that is neither text nor tuple. */
+/* Writes a key that is neither a str nor a tuple. */
 static void pv_out_simple_key(struct zf_pvjson *o, const struct zf_pv *v)
 {
     uint64_t n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sink of zf_pv_json, and scalars on it. */
+/* The output of zf_pv_json, and how scalars are written. */
 #ifndef CODEC_JSON_PV_OUT_H
 #define CODEC_JSON_PV_OUT_H
 
@@ -9,11 +9,11 @@
 struct zf_pvjson {
     struct zf_out out;
     uint64_t limit;
-    bool failed; /* what is written from now on does not count; *err or `out` says why */
+    bool failed; /* further output is ignored; *err or `out` says why */
     struct zf_err *err;
 };
 
-/* The text would become longer than the limit. */
+/* Fails because the text would be longer than the limit. */
 void pvjson_too_long(struct zf_pvjson *o);
 
 static inline void pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
@@ -26,21 +26,21 @@ static inline void pvjson_put(struct zf_pvjson *o, const char *p, uint64_t n)
     o->failed |= o->out.bad;
 }
 
-/* The inside of a JSON string: escaped, without the quotes. */
+/* Writes the inside of a JSON string: escaped, without the quotes. */
 void pvjson_chars(struct zf_pvjson *o, const char *p, uint64_t n);
-/* printf of what needs no escaping. */
+/* printf for text that needs no escaping. */
 void pvjson_fmt(struct zf_pvjson *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A number that reads back as the same, or {"__float__": "nan"}. */
+/* Writes a number that reads back as the same, or {"__float__": "nan"}. */
 void pvjson_number(struct zf_pvjson *o, double d);
-/* {name: hex, "length": n} */
+/* Writes {name: hex, "length": n}. */
 void pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n);
 
-/* A value without parts; true when v is one. */
+/* Writes v if it is a value without parts; true if it is. */
 bool pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v);
-/* The text of v as (part of) an object's key. */
+/* Writes v as (part of) an object's key. */
 void pvjson_key(struct zf_pvjson *o, const struct zf_pv *v);
 
-/* Which JSON a composed value becomes, and its parts one by one. */
+/* The JSON form of a value with parts, and its parts one by one. */
 
 enum pvjson_form {
     ZF_PVJSON_AUTO,  /* not decided */
@@ -52,17 +52,17 @@ enum pvjson_form {
     ZF_PVJSON_PERSID,
 };
 
-/* Decides.  A value without parts is written (DONE); *v may become the value it wraps. */
+/* Chooses the form.  A value without parts is written (DONE); *v may become the value it wraps. */
 enum pvjson_form pvjson_form(struct zf_pvjson *o, const struct zf_pv **v);
 
 struct pvjson_part {
-    const char *name;        /* of an object: the key as text, or */
-    const struct zf_pv *key; /* as a value */
+    const char *name;        /* in an object: the key as text, or NULL */
+    const struct zf_pv *key; /* in an object: else the key as a value */
     const struct zf_pv *v;   /* the value; NULL: the name of the class */
     enum pvjson_form form;
 };
 
-/* The part *at, which is moved on; false after the last. */
+/* Gets part *at and increments it; false after the last. */
 bool pvjson_next(const struct zf_pv *v, enum pvjson_form form, uint64_t *at,
                  struct pvjson_part *part);
 

@@ -26,7 +26,8 @@ static bool code_cut(struct code_vm *vm)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Reads a line.  If the input ends without '\n', the line lacks its last byte, as in Python, which always cuts one off. */
+/* Reads a line.  If the input ends without '\n', the line lacks its last byte, as in Python, which always cuts one
+ * off. */
 static const char *code_line(struct code_vm *vm, uint64_t *n)
 {
     struct zf_bytes *in = &vm->in;
@@ -215,7 +216,8 @@ static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_
     }
 }
 
-/* INST: a class named by two lines, called with the values above the mark; it is imported before the mark is searched. */
+/* INST: a class named by two lines, called with the values above the mark; it is imported before the mark is
+ * searched. */
 static bool code_inst(struct code_vm *vm, uint64_t *word)
 {
     if (!code_import(vm, (struct code_text){vm->text, vm->n}, (struct code_text){vm->text2, vm->n2},

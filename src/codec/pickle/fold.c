@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint has a call for each tensor: fifteen values in 250 bytes, which differ from the previous call only in a
- * name, a length and a shape.  As soon as such a call is put in a mapping, it is stored ("folded") as a form, which many
- * calls share, and a few bytes of its own; the memory of its values is reused for the next call.
+/* A checkpoint has a call for each tensor: fifteen values in 250 bytes, which differ from the previous call only
+ * in a name, a length and a shape.  As soon as such a call is put in a mapping, it is stored ("folded") as a form,
+ * which many calls share, and a few bytes of its own; the memory of its values is reused for the next call.
  *
- * A folded value cannot change any more, and nothing else refers to its parts: each value that is taken apart has one
- * owner (the others are marked ZF_PV_MANY; the pickle is read over first, so that this is known when a value is made),
- * and what remains shared is text, a name or a constant.  So unfolding it later gives the same value. */
+ * A folded value cannot change any more, and nothing else refers to its parts: each value that is taken apart has
+ * one owner (the others are marked ZF_PV_MANY; the pickle is read over first, so that this is known when a value
+ * is made), and what remains shared is text, a name or a constant.  So unfolding it later gives the same value. */
 #include "fold.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memo.  A pickler numbers every value 0, 1, 2 …, but refers to few of them again: a first pass over the pickle finds
- * the numbers that are ever got, and for all others only a bit is stored, that they were set.  A value that is got may be
- * referenced from several places, and is marked (ZF_PV_MANY) when it is memoized. */
+/* The memo.  A pickler numbers every value 0, 1, 2 …, but refers to few of them again: a first pass over the
+ * pickle finds the numbers that are ever got, and for all others only a bit is stored, that they were set.  A
+ * value that is got may be referenced from several places, and is marked (ZF_PV_MANY) when it is memoized. */
 #include "vm.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the header of a safetensors file for tensors that follow each other without gaps. */
+/* Writes the header of a safetensors file whose tensors are stored without gaps. */
 #include <endian.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void emit_add_entry(struct zf_out *o, const struct zf_st_entry *e)
     zf_out_str(o, "]}");
 }
 
-/* Places the entries one behind the other, counted from the data part's begin. */
+/* Assigns consecutive offsets to the entries, relative to the start of the data part. */
 static bool emit_place(struct zf_st_entry *e, uint64_t n, struct zf_err *err)
 {
     uint64_t at = 0, bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A length word, a JSON object, the data.  The reference reader wants the entries to cover the
- * data part without gap or overlap, so they are sorted by offset and each must begin where the one
- * before ends: a header that was edited by hand does not pass. */
+/* Reads a safetensors header.  The file is a length word, a JSON object, the data.  The reference reader
+ * requires that the entries cover the data part without gap or overlap, so they are sorted by offset and
+ * each must begin where the previous one ends: a header edited by hand is refused. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include <zf/codec/jsonin.h>
 #include <zf/codec/safetensors.h>
 
-/* MAX_HEADER_SIZE of the reference. */
+/* MAX_HEADER_SIZE of the reference reader. */
 #define HEADER_MAX UINT64_C(100000000)
 enum { WORD = 8, SHOWN = 80 };
 
@@ -21,7 +21,7 @@ static bool load_bad_entry(struct zf_err *err, const char *name, const char *wha
     return zf_fail(err, ZF_E_FORMAT, WORD, "tensor \"%.*s\": %s", SHOWN, name, what);
 }
 
-/* ---- what the header says ---- */
+/* ---- reading an entry ---- */
 
 struct load {
     struct zf_jsonin *in;
@@ -30,15 +30,15 @@ struct load {
     zf_vec(struct zf_st_entry) entry;
     zf_vec(const char *) meta_key;
     zf_vec(const char *) meta_val;
-    zf_vec(uint64_t) dim; /* of the tensor that is being read */
+    zf_vec(uint64_t) dim; /* shape of the tensor being read */
 };
 
-/* A tensor's entry while its keys, which come in any order, are read. */
+/* State while the keys of a tensor's entry are read, in any order. */
 struct load_said {
     bool has_dtype, known_dtype, has_shape, has_pair;
-    bool odd; /* the shape holds something that is no size */
+    bool odd; /* an element of the shape is not a size */
     char dtype[SHOWN / 2 + 1];
-    uint64_t ndim; /* l->dim has as many, or as many as are allowed */
+    uint64_t ndim; /* dimensions; l->dim has only as many as the limit allows */
 };
 
 static void load_fini(struct load *l)
@@ -50,7 +50,7 @@ static void load_fini(struct load *l)
     zf_jsonin_free(l->in);
 }
 
-/* The key or string that was read last. */
+/* Copies the key or string that was read last. */
 static const char *load_copy_text(struct load *l, size_t *n, struct zf_err *err)
 {
     const char *text = zf_jsonin_text(l->in, n);
@@ -98,7 +98,7 @@ static void load_offsets(struct load *l, struct load_said *said, struct zf_st_en
                      !zf_jsonin_next(l->in, list);
 }
 
-/* ---- whether it can be ---- */
+/* ---- checking an entry ---- */
 
 static bool load_judge_shape(struct load *l, const struct load_said *said, struct zf_st_entry *e,
                              struct zf_err *err)
@@ -156,7 +156,7 @@ static bool load_judge(struct load *l, const struct load_said *said, struct zf_s
     return true;
 }
 
-/* The tensor whose name was read. */
+/* Reads the entry of the tensor whose name was read. */
 static bool load_entry(struct load *l, struct zf_err *err)
 {
     struct load_said said = {.ndim = 0};
@@ -186,7 +186,7 @@ static bool load_entry(struct load *l, struct zf_err *err)
     return true;
 }
 
-/* "__metadata__": texts by name. */
+/* Reads "__metadata__": an object of strings. */
 static bool load_meta(struct load *l, struct zf_err *err)
 {
     uint32_t object = zf_jsonin_enter(l->in, ZF_JSON_OBJECT);
@@ -219,8 +219,8 @@ static int load_by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Sorts the entries, checks that each begins where the one before ends, and turns offsets of the
- * data part into offsets of the file. */
+/* Sorts the entries, checks that each begins where the previous one ends, and converts offsets in the
+ * data part to offsets in the file. */
 static bool load_tile(struct zf_st_entry *e, struct zf_st_header *out, struct zf_err *err)
 {
     uint64_t at = 0;
@@ -258,13 +258,13 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
 {
     bool ok = load_object(l, err);
 
-    /* Malformed JSON is reported as such, whatever its beginning says. */
+    /* Malformed JSON is reported first, whatever its entries contain. */
     if (!zf_jsonin_end(l->in, err)) {
         if (err->off != ZF_OFF_NONE && !err->path[0])
             err->off += WORD;
         return false;
     }
-    /* The prints of its keys are not needed beside a second list of the tensors. */
+    /* Frees the hashes of the keys before the second list of the tensors is made. */
     zf_jsonin_free(l->in);
     l->in = NULL;
     if (!ok)
@@ -280,7 +280,7 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
     return out->meta_val && load_tile(e, out, err);
 }
 
-/* The length word, checked against the file and the limits. */
+/* Reads the length word and checks it against the file's size and the limits. */
 static bool load_header_len(struct zf_source *src, const struct zf_limits *lim, uint64_t *len_out,
                             struct zf_err *err)
 {
@@ -338,7 +338,7 @@ bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct
     *out = (struct zf_st_header){.n = 0};
     if (load_head(src, arena, lim, out, err))
         return true;
-    /* The source has put its own name there when it was the one that failed. */
+    /* If reading the source failed, the source has already set its name. */
     return err->path[0] ? false : zf_err_in(err, "%s", src->name);
 }
 
@@ -367,7 +367,8 @@ bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_l
     return zf_st_load_head(src, arena, lim, out, err) && zf_st_check_size(out, src, err);
 }
 
-/* Headers of usual shards are smaller; of a longer one no more is read beforehand than this many bytes. */
+/* The first read has BEGIN_READ bytes; the headers of most shards are shorter.  At most BEGIN_MOST bytes of a longer
+ * header are read ahead. */
 #define BEGIN_READ (64u << 10)
 #define BEGIN_MOST (1u << 20)
 

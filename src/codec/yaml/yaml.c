@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libyaml says what begins and ends; what is kept of it is the path to the value at hand: one row for
- * each open mapping or sequence, and the text of their keys. */
+/* Follows libyaml's events and keeps only the path of the current value: one row per open mapping or
+ * sequence, and the text of their keys. */
 #include "config.h"
 
 #include <zf/codec/yaml.h>
@@ -33,12 +33,12 @@ bool zf_yaml_scalars(const char *text, size_t n, const struct zf_limits *lim, zf
 #include <zf/base/out.h>
 #include <zf/base/vec.h>
 
-/* A mapping or sequence that is open. */
+/* An open mapping or sequence. */
 struct yaml_open {
-    size_t path;   /* bytes of the path in front of its own step */
-    uint64_t at;   /* position in a sequence */
-    bool map, key; /* key: the next node is one */
-    bool in_key;   /* it is inside a key: nothing in it is reported */
+    size_t path;   /* bytes of the path before its own step */
+    uint64_t at;   /* index in a sequence */
+    bool map, key; /* key: the next node is a key */
+    bool in_key;   /* it is part of a key: nothing in it is reported */
 };
 
 struct yaml_reading {
@@ -56,7 +56,7 @@ static struct yaml_open *yaml_top(struct yaml_reading *r)
     return r->open.n ? &r->open.at[r->open.n - 1] : NULL;
 }
 
-/* Puts a step behind the path of the innermost mapping or sequence. */
+/* Appends a step to the path of the innermost mapping or sequence. */
 static void yaml_step(struct yaml_reading *r, const struct yaml_open *top, const char *p, size_t n)
 {
     bool odd = n == 0 || memchr(p, '.', n) || memchr(p, '\0', n);
@@ -67,7 +67,7 @@ static void yaml_step(struct yaml_reading *r, const struct yaml_open *top, const
     zf_out_add(&r->path, odd ? "?" : p, odd ? 1 : n);
 }
 
-/* A node begins.  *key_out: it is a key.  The path is that of a value afterwards. */
+/* Called when a node begins.  *key_out: is it a key?  If not, the path becomes that of the value. */
 static void yaml_begin(struct yaml_reading *r, bool *key_out)
 {
     struct yaml_open *top = yaml_top(r);

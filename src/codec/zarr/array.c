@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `.zarray`: JSON that says all there is to know of an array but which chunks there are.  Nothing in
- * it is believed before its numbers are known to fit together. */
+/* Reads `.zarray`: JSON that describes an array completely, except which chunks exist.  It is used only
+ * after its numbers were found to be consistent. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static bool array_dtype_unknown(struct zf_err *err, const char *said)
                    "elements of dtype \"%.40s\" are not supported", said);
 }
 
-/* NumPy's descr: byte order, kind and size.  Sizes of one digit are all there are but c16. */
+/* Reads NumPy's descr: byte order, kind and size.  All sizes have one digit, except c16. */
 static bool array_dtype_numpy(const char *said, struct zf_zarr *z, struct zf_err *err)
 {
     char descr[8];
@@ -33,7 +33,7 @@ static bool array_dtype_numpy(const char *said, struct zf_zarr *z, struct zf_err
     if (n < 3 || n > 4 || !strchr("<>|=", said[0]))
         return array_dtype_unknown(err, said);
     memcpy(descr, said, n + 1);
-    /* Two bytes that NumPy has no name for: bfloat16 is all that Megatron stores so (zarr.py). */
+    /* A 2-byte type without a name in NumPy: Megatron stores only bfloat16 like this (zarr.py). */
     if (strcmp(descr + 1, "V2") == 0) {
         z->dtype = ZF_DT_BF16;
         z->swapped = big;
@@ -62,7 +62,7 @@ static bool array_dtype(const json_t *v, struct zf_zarr *z, struct zf_err *err)
     }
     if (!said)
         return array_bad(err, "dtype", "not a string");
-    /* tensorstore's names for what NumPy has none. */
+    /* tensorstore's names for types without a NumPy name. */
     if (strcmp(said, "bfloat16") == 0 || strncmp(said, "float8_", 7) == 0)
         return zf_dtype_by_torch(said, strlen(said), &z->dtype) || array_dtype_unknown(err, said);
     return array_dtype_numpy(said, z, err);
@@ -140,7 +140,7 @@ static bool array_shape(const json_t *j, const struct zf_limits *lim, struct zf_
     return array_grid(z, lim, arena, err);
 }
 
-/* ---- the rest ----------------------------------------------------------------------------------- */
+/* ---- compressor and fill value ------------------------------------------------------------------ */
 
 static bool array_compressor(const json_t *v, struct zf_zarr *z, struct zf_err *err)
 {
@@ -218,7 +218,7 @@ static bool array_keys(const json_t *j, struct zf_err *err)
     return true;
 }
 
-/* Of all values only zero is known as bytes: Megatron and tensorstore write null or 0. */
+/* Accepts only null and 0 as fill values, which Megatron and tensorstore write: zero bytes. */
 static bool array_fill(const json_t *v, struct zf_zarr *z, struct zf_err *err)
 {
     const double x = json_number_value(v);
@@ -253,7 +253,7 @@ bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, str
 
 /* ---- names of chunks ---------------------------------------------------------------------------- */
 
-/* Digits without a leading zero. */
+/* Parses digits without a leading zero. */
 static const char *array_index(const char *p, uint64_t *out)
 {
     const char *start = p;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks written by c-blosc 1: a head of 16 bytes with both sizes, then blocks, each cut
- * in streams of LZ4, Zstandard …, shuffled.  c-blosc decodes it, in the calling thread and without
- * asking the environment (blosc_decompress_ctx).  It is loaded by the first array that needs it: it brings the library of
- * C++ along, which takes as long as the rest of a command's start.
+/* Decodes chunks written by c-blosc 1: a header of 16 bytes with both sizes, then blocks, each split
+ * into shuffled streams of LZ4, Zstandard …  c-blosc decodes them in the calling thread, ignoring
+ * environment variables (blosc_decompress_ctx).  It is loaded with the first array that needs it, because it depends on
+ * the C++ library, which takes as long to load as the rest of a command's start.
  * Source: c-blosc 1.21, README_CHUNK_FORMAT.rst and blosc.h. */
 #include "config.h"
 
@@ -72,7 +72,7 @@ static bool blosc_bad(struct zf_err *err, uint64_t at, const char *what, uint64_
                    want);
 }
 
-/* The inner codec is the upper three bits of the flags, unless nothing is compressed (bit 1). */
+/* Checks the inner codec: the upper three bits of the flags, unless the data are not compressed (bit 1). */
 static bool blosc_inner(uint8_t flags, struct zf_err *err)
 {
     static const char *const inner[] = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
@@ -96,7 +96,7 @@ static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t
     struct zf_bytes b = zf_bytes_of(head, n_head);
     uint8_t version = zf_bytes_u8(&b);
 
-    (void)zf_bytes_u8(&b); /* of the inner format */
+    (void)zf_bytes_u8(&b); /* version of the inner format */
     uint8_t flags = zf_bytes_u8(&b), width = zf_bytes_u8(&b);
     uint64_t nbytes = zf_bytes_le32(&b), block = zf_bytes_le32(&b), cbytes = zf_bytes_le32(&b);
     if (b.bad) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content of a chunk's file: the elements as they are, or all of them in one compressed stream, whose
- * head says how many bytes it makes where the codec has such a head (blosc, lz4, zstd mostly; gzip at
- * the end).  A stream that makes more or fewer is refused, whatever it says.
- * Source: numcodecs 0.13, one module a codec. */
+/* Decodes a chunk's file: the plain elements, or one compressed stream.  Most codecs store the
+ * decompressed size (blosc, lz4, usually zstd in the header; gzip at the end).  A stream that yields more
+ * or fewer bytes than the chunk has is refused in any case.
+ * Source: numcodecs 0.13, one module per codec. */
 #include "config.h"
 
 #include "inside.h"
@@ -66,7 +66,7 @@ static bool chunk_inflate_error(const z_stream *z, int rc, struct zf_err *err)
                : zf_fail(err, ZF_E_FORMAT, z->total_in, "the compressed data %s", what);
 }
 
-/* Piece by piece, because zlib counts in unsigned int.  zlib compares the checksum behind it. */
+/* Inflates in pieces, because zlib counts in unsigned int.  zlib checks the checksum at the end. */
 static int chunk_inflate_all(z_stream *z, const uint8_t *in, size_t have, uint8_t *out, size_t size)
 {
     int rc = Z_OK;
@@ -127,7 +127,7 @@ static bool chunk_check_zstd(const void *head, size_t n_head, uint64_t have, uin
     (void)have;
     if (said == ZSTD_CONTENTSIZE_ERROR)
         return zf_fail(err, ZF_E_FORMAT, 0, "this is not a zstd frame");
-    /* The first frame's; several may follow one another. */
+    /* The size of the first frame; there may be several. */
     return said == ZSTD_CONTENTSIZE_UNKNOWN || said <= size ||
            zf_fail(err, ZF_E_FORMAT, 0, "the zstd frame holds %llu bytes, expected %" PRIu64, said,
                    size);
@@ -158,8 +158,8 @@ static const struct zf_decoder chunk_decoder_zstd = {
 
 #ifdef HAVE_LZ4
 
-/* numcodecs' own head: the size in four bytes, then one LZ4 block, which makes at most 255 bytes out
- * of one. */
+/* Checks numcodecs' own header: the size in four bytes, followed by one LZ4 block, which expands a byte
+ * to at most 255. */
 static bool chunk_check_lz4(const void *head, size_t n_head, uint64_t have, uint64_t size,
                             struct zf_err *err)
 {
@@ -197,7 +197,7 @@ static const struct zf_decoder chunk_decoder_lz4 = {
 #define LZ4_DECODER NULL
 #endif
 
-/* ---- the door ----------------------------------------------------------------------------------- */
+/* ---- public functions --------------------------------------------------------------------------- */
 
 static const struct zf_decoder *chunk_decoder(enum zf_zarr_codec codec)
 {

@@ -7,10 +7,10 @@
 #include <zf/codec/zarr.h>
 #include <zf/source/decoded.h>
 
-/* NULL where zerofs was built without it. */
+/* The blosc decoder; NULL if zerofs was built without it. */
 extern const struct zf_decoder *const zarr_blosc;
-/* Loads c-blosc, once; it stays.  From any thread.  Errors: ZF_E_UNSUPPORTED it cannot be loaded, or zerofs was built
- * without it. */
+/* Loads c-blosc at the first call, for good.  Thread: any.  Errors: ZF_E_UNSUPPORTED it cannot be loaded, or zerofs was
+ * built without it. */
 bool zarr_blosc_load(struct zf_err *err) ZF_CHECKED;
 
 #endif

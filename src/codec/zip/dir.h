@@ -38,9 +38,10 @@ struct zip_dir {
     uint32_t *by_name;                    /* [n] members, sorted by name */
 };
 
-/* Reads the first n entries (all, if n is end->entries) of the directory described by `end` through r, and checks what
- * the directory alone can show: each member has a unique name, is inside the archive, stored or deflated, not encrypted,
- * and has possible sizes.  Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT, ZF_E_NOMEM, those of reading. */
+/* Reads the first n entries (all, if n is end->entries) of the directory described by `end` through r, and checks
+ * what the directory alone can show: each member has a unique name, is inside the archive, stored or deflated, not
+ * encrypted, and has possible sizes.  Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT, ZF_E_NOMEM, those of
+ * reading. */
 bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, uint64_t n, struct zip_dir *out,
                   struct zf_err *err) ZF_CHECKED;
 void zip_dir_fini(struct zip_dir *d);
@@ -90,10 +91,10 @@ struct libzip_entry {
     bool encrypted;
 };
 
-/* Lets libzip read the n entries of the run into out[n].  libzip gets a virtual archive of these entries, zeros before
- * them, and an end record made here, so that it can read nothing else and find no other directory; and only a few entries
- * at a time, because the hash of its name table has no secret key: 10^6 crafted names would take hours.  Everything is
- * copied, and libzip's archive is closed.  Errors: ZF_E_FORMAT, ZF_E_NOMEM. */
+/* Lets libzip read the n entries of the run into out[n].  libzip gets a virtual archive of these entries, zeros
+ * before them, and an end record made here, so that it can read nothing else and find no other directory; and only
+ * a few entries at a time, because the hash of its name table has no secret key: 10^6 crafted names would take
+ * hours.  Everything is copied, and libzip's archive is closed.  Errors: ZF_E_FORMAT, ZF_E_NOMEM. */
 bool libzip_load(const struct libzip_run *run, struct libzip_entry *out,
                  struct zf_err *err) ZF_CHECKED;
 

@@ -18,8 +18,8 @@
 /* Bytes per read if the search goes on. */
 #define BLOCK (64u << 10)
 
-/* The range of the archive whose end record is at byte `at`; p[n]: the bytes up to the end of that record.  False: it does
- * not refer to a directory. */
+/* The range of the archive whose end record is at byte `at`; p[n]: the bytes up to the end of that record.  False:
+ * it does not refer to a directory. */
 static bool last_span(struct zf_source *src, const uint8_t *p, uint64_t n, uint64_t at,
                       struct zf_zip_span *out)
 {

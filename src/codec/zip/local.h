@@ -27,10 +27,10 @@ struct zip_local_end {
 /* Reads n bytes of the archive at `off`. */
 typedef bool zip_read_fn(void *from, void *buf, uint64_t n, uint64_t off, struct zf_err *err);
 
-/* Compares the header with the directory's entry, so that readers which use either see the same archive.  The header may
- * lack the sizes, but not the name.  The extra field must consist of valid records, because its length alone determines
- * where the data begin.  limit: the member must end here or earlier; the header up to its name does.  The caller must
- * refuse data that begin at `limit` or later.  Errors: ZF_E_FORMAT, those of reading. */
+/* Compares the header with the directory's entry, so that readers which use either see the same archive.  The
+ * header may lack the sizes, but not the name.  The extra field must consist of valid records, because its length
+ * alone determines where the data begin.  limit: the member must end here or earlier; the header up to its name
+ * does.  The caller must refuse data that begin at `limit` or later.  Errors: ZF_E_FORMAT, those of reading. */
 bool zip_local_load(const struct zip_local *l, uint64_t limit, zip_read_fn *read, void *from,
                     struct zip_local_end *out, struct zf_err *err) ZF_CHECKED;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the two descriptions of each member, local header and directory entry, field by field.  Source: PKWARE APPNOTE
- * 4.3.7, 4.3.9, 4.3.12, 4.5.3. */
+/* Compares the two descriptions of each member, local header and directory entry, field by field.  Source: PKWARE
+ * APPNOTE 4.3.7, 4.3.9, 4.3.12, 4.5.3. */
 #include <zf/codec/zip_parts.h>
 
 #include <zf/base/bytes.h>
@@ -144,7 +144,8 @@ static bool parts_load(struct parts *a, struct zf_err *err)
 
 /* ---- a member -------------------------------------------------------------------------------- */
 
-/* The name of a field that differs; NULL = none.  sums: compares CRC and sizes, too, which may be only after the data. */
+/* The name of a field that differs; NULL = none.  sums: compares CRC and sizes, too, which may be only after the
+ * data. */
 static const char *parts_differ(const struct parts_said *a, const struct parts_said *b, bool sums)
 {
     return a->method != b->method                               ? "method"

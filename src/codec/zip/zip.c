@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libzip reads the directory of every archive (libzip.c).  Readers that use end record, directory or local headers must
- * not see different archives in one file, so zerofs checks the rest itself: the end record, because libzip takes the
- * best of several and trusts its numbers when it allocates (end.c); that names are unique and sizes fit the file, because
- * a name or a byte of two members would be ambiguous (dir.c); local headers, because libzip could check them only by
- * reading all of them (local.c); and that no two members overlap, which libzip never checks. */
+/* libzip reads the directory of every archive (libzip.c).  Readers that use end record, directory or local headers
+ * must not see different archives in one file, so zerofs checks the rest itself: the end record, because libzip
+ * takes the best of several and trusts its numbers when it allocates (end.c); that names are unique and sizes fit
+ * the file, because a name or a byte of two members would be ambiguous (dir.c); local headers, because libzip
+ * could check them only by reading all of them (local.c); and that no two members overlap, which libzip never
+ * checks. */
 #include <zf/codec/zip.h>
 
 #include <string.h>
