@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source is readable for a class of users when its own bits and those of all directories above it
- * say so.  The classes of the mount are those of its owner and group, which need not be the
- * source's: whoever is "group" or "other" at the mount may be "group", "other" or neither at the
- * source, so that a bit counts only if every class such a user may be in has it.  The owner keeps
- * his bits: he, or root for him, has just read the source.
+/* A class of users (group, other) may read a source if the mode bits of the file and of all directories
+ * above it allow it.  The mount has its own owner and group, which may differ from the source's: a user
+ * who is "group" or "other" for the mount may be "group", "other" or neither for the source, so a bit
+ * counts only if every class such a user may be in has it.  The mount's owner keeps all bits: that
+ * user, or root on the user's behalf, has just read the source.
  *
- * An access control list may say anything, and its mask hides in the group bits: a file that has
- * one counts as closed. */
+ * A file with an access control list counts as closed: the list may grant or deny anything, and its
+ * mask replaces the group bits. */
 #include "access.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define FOR_GROUP 0050u
 #define FOR_OTHER 0005u
 
-/* The classes of the mount that `bit` (4 read, 1 search) of this file is given to. */
+/* The mount's classes of users to which the file grants `bit` (4 read, 1 search). */
 static mode_t access_given_to(const struct access *a, const char *path, const struct stat *st,
                               unsigned bit)
 {
@@ -55,7 +55,7 @@ static void access_look_at(struct access *a, const char *path)
     }
 }
 
-/* `dir` is cut from its end, and is whole again afterwards. */
+/* Checks `dir` and all directories above it; `dir` is changed meanwhile and restored. */
 static void access_look_above(struct access *a, char *dir)
 {
     if (a->last_dir && strcmp(a->last_dir, dir) == 0)
@@ -89,7 +89,7 @@ void access_add(struct access *a, const char *path)
 struct access_below {
     struct access *a;
     const char *dir;
-    int n; /* its length */
+    int n; /* length of dir */
 };
 
 static void access_add_file(void *ctx, const struct zf_file_stats *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With -o allow_other a mount lets in users that the sources may keep out.  It shows files that are
- * no more readable than the least readable source, the directories above it included. */
+/* With -o allow_other a mount is open to users who may have no access to the source files.  Therefore its
+ * files are at most as readable as the least readable source file and the directories above it. */
 #ifndef ZF_CMD_ACCESS_H
 #define ZF_CMD_ACCESS_H
 
@@ -10,17 +10,17 @@
 
 struct access {
     gid_t gid;
-    mode_t withheld; /* bits of 0555 that are taken off, so far */
-    char *first;     /* the path that took the first, malloc'ed; NULL = none */
-    mode_t its_mode;
-    char *last_dir; /* malloc'ed: looked at already, with all above it */
+    mode_t withheld; /* bits of 0555 that are removed, so far */
+    char *first;     /* the first path that removed a bit, malloc'ed; NULL = none */
+    mode_t its_mode; /* mode of `first` */
+    char *last_dir;  /* malloc'ed: the directory checked last, with all above it */
 };
 
-/* A file or directory of the source (absolute, or relative to the working directory), and the
- * directories above it.  What cannot be looked at counts as closed to everybody else. */
+/* Takes into account a source file or directory (absolute, or relative to the working directory) and the
+ * directories above it.  One whose mode cannot be read counts as closed to group and others. */
 void access_add(struct access *a, const char *path);
 
-/* The same for all files that were opened for c, which lies at `source` (absolute). */
+/* Does the same for all files that were opened for c, the checkpoint at `source` (absolute). */
 void access_add_checkpoint(struct access *a, const struct zf_checkpoint *c, const char *source);
 
 void access_fini(struct access *a);

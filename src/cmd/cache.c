@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs cache: what is kept on disk, blocks of remote objects (-o cache_dir=) and models (-o
+/* zerofs cache: the caches on disk, of blocks of remote objects (-o cache_dir=) and of models (-o
  * model_cache=). */
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void cache_count_model(void *ctx, const struct zf_keep_entry *e)
     ((struct cache_sum *)ctx)->n++;
 }
 
-/* The user's own is of models, even if there is none yet; another one that holds some is, too. */
+/* True if dir is a model cache: the user's default one (`home`, even if empty), or any that holds models. */
 static bool cache_is_of_models(const char *dir, const char *home)
 {
     struct cache_sum sum = {0};

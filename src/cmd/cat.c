@@ -34,10 +34,10 @@ static bool cat_copy(struct zf_tree *t, const struct zf_stat *st, struct zf_err 
 
 struct cat {
     struct zf_tree *tree;
-    bool terminal; /* standard output is one, and nobody said --force */
+    bool terminal; /* standard output is a terminal, without --force */
 };
 
-/* JSON, logs and what lies beside a checkpoint are text; tensors in any presentation are not. */
+/* True for JSON, logs and files next to a checkpoint, which are text; false for tensors in any format. */
 static bool cat_is_text(const char *path, const struct zf_stat *st, struct zf_tree *t)
 {
     static const char *const binary[] = {".safetensors", ".bin", ".npy", ".pt", ".model"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of commands, and how they answer; the only room that prints. */
+/* The table of commands, their messages and exit codes.  Only src/cmd prints. */
 #ifndef ZF_CMD_CMD_H
 #define ZF_CMD_CMD_H
 
@@ -16,7 +16,7 @@ struct cmd {
     const char *name;
     int least, most; /* operands */
     const char *needs, *args, *summary;
-    /* word[n]: the operands, least to most of them; returns an exit code, failures have been reported. */
+    /* word[n]: the operands, least ≤ n ≤ most; reports failures itself and returns an exit code. */
     int (*run)(const struct opts *o, int n, char **word);
 };
 
@@ -33,22 +33,22 @@ enum {
 
 extern const struct cmd cmd_table[N_COMMANDS];
 
-/* NULL: no command is called so. */
+/* The command of this name; NULL: there is none. */
 const struct cmd *cmd_find(const char *name);
 
 /* Prints "zerofs: <sentence>" on stderr and returns the exit code of the failure. */
 int cmd_fail(const struct zf_err *err);
 
-/* The same where a path in the tree was asked for: that it is not there is a negative answer. */
+/* Like cmd_fail, for a path in the tree: returns EXIT_NEGATIVE if it does not exist. */
 int cmd_negative(const struct zf_err *err);
 
 /* Prints "zerofs <command>: <sentence>" and a hint at --help; returns EXIT_USAGE. */
 int cmd_usage(const struct cmd *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* --version, on stdout. */
+/* Prints the text of --version on stdout. */
 int cmd_version(void);
 
-/* Flushes stdout; a failure to write is reported, and makes the exit code EXIT_IO. */
+/* Flushes stdout and returns `code`; reports a failure to write and then returns EXIT_IO. */
 int cmd_finish(int code);
 
 #endif

@@ -8,16 +8,16 @@
 #include "kept.h"
 #include "print.h"
 
-/* Names that the sentence has; --json has all. */
+/* The most names listed in the sentence; --json has all. */
 #define MOST_NAMES 3u
-/* Bytes that are looked through; of what is far away. */
+/* The most bytes that are scanned, on local and on remote storage. */
 #define MOST_BYTES (1ull << 30)
 #define MOST_BYTES_FAR (16ull << 20)
 
 struct code_files {
     const struct zf_store *store;
     zf_vec(char *) path;
-    bool full; /* of no memory */
+    bool full; /* memory ran out */
 };
 
 static void code_note_path(void *ctx, const struct zf_file_stats *s)
@@ -26,7 +26,7 @@ static void code_note_path(void *ctx, const struct zf_file_stats *s)
     const char *path = zf_store_inside(f->store, s->path);
     struct zf_err ignored;
 
-    if (!path) /* what pointed to the save */
+    if (!path) /* outside of the save: the file that named it */
         return;
     char **to = f->full ? NULL : zf_vec_push(&f->path, &ignored);
     if (to)
@@ -34,7 +34,7 @@ static void code_note_path(void *ctx, const struct zf_file_stats *s)
     f->full = f->full || !to || !*to;
 }
 
-/* Files whose pickles stand between weights, or which have none that Python would load. */
+/* True for files that only zerofs verify scans: their pickles are spread among the weights. */
 static bool code_is_later(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -44,11 +44,11 @@ static bool code_is_later(const char *path)
 
 struct code_looked {
     struct zf_code_list list;
-    uint64_t later, bytes; /* files that were not looked at; that were read */
-    bool failed;           /* some of `later` could not be read, and may be the next time */
+    uint64_t later, bytes; /* number of files not scanned; bytes that were read */
+    bool failed;           /* some of `later` could not be read; a later attempt may succeed */
 };
 
-/* A file that failed when the checkpoint was opened fails here again: it counts as not looked at. */
+/* Scans a file.  One that could not be read when the checkpoint was opened fails again: counted as not scanned. */
 static void code_look(const struct zf_checkpoint *c, const char *path, const struct zf_limits *lim,
                       struct code_looked *to)
 {
@@ -164,7 +164,7 @@ static bool code_is_called(const json_t *global)
     return json_is_object(json_object_get(global, "called"));
 }
 
-/* "a.B (2 files), c.D (1 file) and 4 more" of a class; called: of those that are. */
+/* Adds the names of a class, "a.B (2 files), c.D (1 file) and 4 more"; called: only those that are called. */
 static size_t code_put_names(const json_t *globals, const char *class, bool called,
                              struct zf_out *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Would loading a checkpoint with Python run code? */
+/* Reports which code loading a checkpoint in Python would run. */
 #ifndef ZF_CMD_CODE_H
 #define ZF_CMD_CODE_H
 
@@ -10,12 +10,12 @@
 
 #include "options.h"
 
-/* Imports and calls of the pickles in the files that opening c read from `path`: zerofs.info/1's "code".  Kept with a model
- * that is kept.  NULL: no memory. */
+/* The imports and calls in the pickles of all files that were read from `path` to open c: "code" of zerofs.info/1.
+ * Cached together with a cached model.  NULL: out of memory. */
 json_t *code_json(const char *path, const struct zf_checkpoint *c, const struct opts *o);
 
-/* Appends one sentence of it, without newline and full stop: "loading it with Python would import my.trainer.Config
- * (2 files); nothing is called".  Names are as in the file, for print_name. */
+/* Appends a one-sentence summary, without newline and full stop: "loading it with Python would import
+ * my.trainer.Config (2 files); nothing is called".  Names are not escaped: print it with print_name. */
 void code_put_sentence(const json_t *code, struct zf_out *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether config.json says of the weights what they are. */
+/* Checks the dtype named in config.json against the weights. */
 #include "info.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static bool config_dtype(const struct zf_blob *b, const struct zf_limits *lim, e
     if (!text || !zf_map_read(b->data, text, n, 0, &ignored))
         return false;
     uint32_t found = zf_hf_config_dtypes(text, n, at);
-    /* Of a key that is there twice, the last counts. */
+    /* If a key occurs twice, the last one counts. */
     for (uint32_t i = found; i-- > 0;) {
         if (at[i].top && at[i].known) {
             *out = at[i].dtype;
@@ -28,8 +28,8 @@ static bool config_dtype(const struct zf_blob *b, const struct zf_limits *lim, e
     return false;
 }
 
-/* The type of most of the bytes that a model computes with: integers and 8-bit types are stored
- * forms, which config.json does not name. */
+/* Finds the dtype with the most bytes.  Integers and 8-bit types are ignored: they are storage formats,
+ * which config.json does not name. */
 static bool note_weights_dtype(const struct zf_set *set, enum zf_dtype *out)
 {
     static const enum zf_dtype types[] = {ZF_DT_F32, ZF_DT_BF16, ZF_DT_F16, ZF_DT_F64};

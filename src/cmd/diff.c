@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs diff: which tensors two checkpoints have, and how far apart their numbers are, whatever formats and shardings.
- * Tensors of the same set and name are compared in stretches, by threads, and reported in their order. */
+/* zerofs diff: lists tensors that only one of two checkpoints has, and how far values differ, whatever the formats and
+ * shardings.  Tensors of the same set and name are compared piecewise by threads, and reported in order. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,27 +22,27 @@
 #include "progress.h"
 #include "stretch.h"
 
-/* How a name of either side compares. */
+/* The result for a name that occurs on either side. */
 enum diff_kind { DIFF_ONLY_A, DIFF_ONLY_B, DIFF_SHAPE, DIFF_TYPE, DIFF_VALUES };
 static const char *const kind_words[] = {"only_a", "only_b", "shape", "dtype", "values"};
 
 struct diff_pair {
-    const struct zf_set *set; /* of the side that has it, A's if both do */
+    const struct zf_set *set; /* A's set if A has the tensor, else B's */
     const struct zf_tensor *a, *b;
     enum diff_kind kind;
-    enum zf_dtype dtype; /* in which values are compared */
-    uint64_t n, step;    /* elements, and those of a stretch */
+    enum zf_dtype dtype; /* the dtype in which values are compared */
+    uint64_t n, step;    /* number of elements, in all and in a stretch */
 };
 
 struct diff {
     const struct opts *o;
-    const char *pattern;         /* or NULL */
-    struct zf_comparison within; /* but for the type */
+    const char *pattern;         /* compares only names that match; or NULL */
+    struct zf_comparison within; /* the tolerances; its dtype is set for each pair */
     zf_vec(struct diff_pair) pair;
     struct stretches stretches; /* of each pair */
     uint64_t n_both, n_of[DIFF_VALUES + 1], n_bits;
     struct progress progress;
-    struct progress_at done; /* of the bytes of A */
+    struct progress_at done; /* counts bytes of A */
     struct page page;
 };
 
@@ -54,8 +54,8 @@ static void diff_fini(struct diff *d)
 
 /* ---- which tensors are compared ---------------------------------------------------------------- */
 
-/* The type in which two types are compared: the narrower, to which the wider is rounded as below as/; f32 where zerofs does
- * not cast to that.  False: they have no common one. */
+/* Sets *out to the dtype in which two dtypes are compared: the narrower one, to which the wider is rounded as in
+ * as/; f32 if zerofs cannot cast to that.  False: there is no common dtype. */
 static bool diff_type(enum zf_dtype a, enum zf_dtype b, enum zf_dtype *out)
 {
     const uint32_t na = zf_dtype_info(a)->bytes, nb = zf_dtype_info(b)->bytes;
@@ -87,7 +87,7 @@ static bool diff_matches(const struct diff *d, const struct zf_set *s, const str
     return zf_out_ok(&path, err);
 }
 
-/* One or both of a and b. */
+/* Adds a pair; a or b may be NULL. */
 static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_tensor *a,
                      const struct zf_tensor *b, struct zf_err *err)
 {
@@ -127,7 +127,7 @@ static int diff_cmp_names(const struct zf_tensor *a, const struct zf_tensor *b)
     return zf_name_cmp(a->name, a->name_len, b->name, b->name_len);
 }
 
-/* The tensors of two sets, each sorted; NULL is a set without any. */
+/* Adds the tensors of two sets, which are sorted; NULL stands for an empty set. */
 static bool diff_add_sets(struct diff *d, const struct zf_set *a, const struct zf_set *b,
                           struct zf_err *err)
 {
@@ -206,7 +206,7 @@ static size_t diff_print_name(const struct page *page, const struct diff_pair *p
     return page_last(page, 2, 0, zf_out_text(&name));
 }
 
-/* Where in its tensor an element is: "[3, 1]". */
+/* Prints the index of element number `at` of a tensor: "[3, 1]". */
 static void diff_print_index(FILE *to, const struct zf_tensor *t, uint64_t at)
 {
     uint64_t inner = 1;
@@ -248,7 +248,7 @@ static void diff_print_types(FILE *to, const struct diff_pair *p)
     }
 }
 
-/* Prints the difference, after the name. */
+/* Prints how the pair differs; follows the name on its line. */
 static void diff_print_how(FILE *to, const struct diff_pair *p, const struct zf_difference *x)
 {
     diff_print_types(to, p);
@@ -333,7 +333,7 @@ static void diff_print_json(const struct diff_pair *p, const struct zf_differenc
     json_decref(j);
 }
 
-/* The length of the prefix of every name of `longer`, and of none of `shorter`, so that the rest is a name of `shorter`; 0: nothing. */
+/* The length of a prefix that all names of `longer` have and whose removal gives names of `shorter`; 0: none. */
 static size_t diff_prefix(const struct zf_set *longer, const struct zf_set *shorter)
 {
     const struct zf_tensor *t =
@@ -356,7 +356,7 @@ static size_t diff_prefix(const struct zf_set *longer, const struct zf_set *shor
     return cut;
 }
 
-/* Where no name is common, one prefix may be all that keeps them apart. */
+/* If both sides have no name in common, suggests -o strip_prefix= where only a prefix differs. */
 static void diff_suggest(const struct diff *d, const struct zf_checkpoint *a,
                          const struct zf_checkpoint *b)
 {
@@ -390,7 +390,7 @@ static void diff_print_sum(const struct diff *d)
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
-/* *x of the pair, and whether it is worth a line. */
+/* Computes *x for a pair from the threads' results. */
 static bool diff_pair_compare(struct diff *d, const struct diff_pair *p, struct zf_ahead *ahead,
                               struct zf_difference *x, struct zf_err *err)
 {
@@ -444,7 +444,7 @@ static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
     return ahead != NULL;
 }
 
-/* The options of one side: those of both, and its own. */
+/* The options of one side: the common ones and its own. */
 struct diff_side {
     struct opts o;
     struct zf_err *err;

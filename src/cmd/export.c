@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs export: plans which files to write, shows progress, and reports at the end what is written and what is left.  How
- * files are copied: src/export. */
+/* zerofs export: plans which files to write, shows progress, and reports at the end which files were written and which
+ * were not.  src/export does the copying. */
 #include "export.h"
 
 #include <inttypes.h>
@@ -17,23 +17,23 @@
 #include "progress.h"
 #include "where.h"
 
-/* Unreadable files that are listed; a missing shard may affect thousands. */
+/* The most unreadable files that are listed; a missing shard may affect thousands. */
 #define MOST_LINES 100
 
 struct export_unread {
-    uint32_t file; /* of the plan; no link of another */
+    uint32_t file; /* index in the plan; never a hard link to an earlier file */
     char *why;
 };
 
 struct exporting {
     struct zf_export_opts o;
     const struct zf_export *x;
-    /* The destination as the user named it: of a single file perhaps its new name. */
+    /* The destination as the user gave it: for a single file it may be the new name. */
     const char *given;
     bool quiet;
-    int code; /* of the first failure that is not about one file */
+    int code; /* exit code of the first failure that does not concern a single file */
     zf_vec(struct export_unread) unread;
-    int unread_code; /* of the first of them */
+    int unread_code; /* exit code of the first in `unread` */
     struct progress line;
 };
 
@@ -44,7 +44,7 @@ static void zf_auto_exporting(struct exporting *e)
     zf_vec_fini(&e->unread);
 }
 
-/* Only the export that is going on can be reached from a handler; NULL: it has ended. */
+/* The running export, for the signal handler; NULL: it has ended. */
 static struct zf_export *volatile stop_export;
 static volatile sig_atomic_t stop_signal;
 
@@ -57,7 +57,7 @@ static void export_on_signal(int sig)
         zf_export_stop(x);
 }
 
-/* The first signal ends the export in good order, the second at once. */
+/* The first signal ends the export cleanly, the second one kills the process. */
 static void export_catch_signals(struct zf_export *x)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
@@ -68,17 +68,17 @@ static void export_catch_signals(struct zf_export *x)
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         struct sigaction old;
 
-        /* Whoever started us under nohup(1) meant it. */
+        /* Keep signals ignored that the parent process ignores, as nohup(1) does. */
         if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             (void)sigaction(ends[i], &sa, NULL);
     }
-    /* A file that grows too large is an error like a full disk. */
+    /* Exceeding the file size limit is then an error of write(2), like a full disk. */
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 /* ---- files that could not be read -------------------------------------------------------------- */
 
-/* Without memory it is only counted. */
+/* Notes an unreadable file; if memory runs out, only the exit code. */
 static void export_add_unread(void *ctx, uint32_t file, const struct zf_err *err)
 {
     struct exporting *e = ctx;
@@ -127,7 +127,7 @@ static void export_print_unread(struct exporting *e)
         (void)fprintf(stderr, "  and %" PRIu32 " more\n", failed - lines);
 }
 
-/* Had the checkpoint lost the bytes of every one of them?  Then no later run can have them. */
+/* True if all unread files need bytes that the checkpoint has lost: then another run would not help. */
 static bool export_all_lost(const struct exporting *e)
 {
     bool lost = true;
@@ -148,8 +148,8 @@ static void export_print_failure(void *ctx, const struct zf_err *err)
     e->code = e->code ? e->code : code;
 }
 
-/* Bytes that an earlier run had copied count for how far the export is, but not for its speed, so that a resumed export does
- * not begin with the speed of a disk that does not exist. */
+/* Bytes that an earlier run copied count as done but not for the speed, which would be far too high at the beginning of
+ * a resumed export. */
 static void export_print_progress(void *ctx)
 {
     struct exporting *e = ctx;
@@ -164,7 +164,7 @@ static void export_print_progress(void *ctx)
     progress_show(&e->line, &at);
 }
 
-/* "19 files, 40.0 GiB in DEST; 2.1 GiB of them copied in 0:31 (1.2 GiB/s)" */
+/* Prints "19 files, 40.0 GiB in DEST; 2.1 GiB of them copied in 0:31 (1.2 GiB/s)". */
 static void export_print_sum(const struct exporting *e)
 {
     const struct zf_export_count c = zf_export_count(e->x);
@@ -186,14 +186,14 @@ static void export_print_sum(const struct exporting *e)
 
 /* ---- the run ----------------------------------------------------------------------------------- */
 
-/* After the last copy. */
+/* Prints the results after the last copy and returns the exit code. */
 static int export_conclude(struct exporting *e, struct zf_export *x)
 {
     struct zf_err err;
 
     if (stop_signal) {
         (void)fputs("zerofs export: stopped; the same command goes on from here\n", stderr);
-        /* Whoever waits for us learns the true reason. */
+        /* Ends by the signal, so that the parent process sees the reason. */
         (void)signal(stop_signal, SIG_DFL);
         (void)raise(stop_signal);
     }
@@ -224,7 +224,7 @@ static int export_to(struct exporting *e)
     return code;
 }
 
-/* As for cp(1): is dest the name a single file is to get, rather than the directory for it? */
+/* As with cp(1): true if dest is the new name of a single file rather than a directory for it. */
 static bool export_names_file(struct zf_tree *tree, const char *path, const char *dest)
 {
     struct zf_stat file;
@@ -235,7 +235,7 @@ static bool export_names_file(struct zf_tree *tree, const char *path, const char
            zf_tree_walk(tree, path, &file) && file.kind == ZF_NODE_FILE;
 }
 
-/* The directory a path lies in; malloc'ed. */
+/* The parent directory of a path; malloc'ed. */
 static char *export_parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -243,7 +243,8 @@ static char *export_parent_of(const char *path)
     return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* One file may be given another name: then *dir_out is the directory that it is to be in.  Errors: ZF_E_NOMEM. */
+/* Sets the destination.  A single file may get a new name: then *dir_out (else NULL) is its directory.  Errors:
+ * ZF_E_NOMEM. */
 static bool export_aim(struct exporting *e, struct zf_export_plan *plan, char **words, int n,
                        char **dir_out, struct zf_err *err)
 {
@@ -261,7 +262,7 @@ static bool export_aim(struct exporting *e, struct zf_export_plan *plan, char **
     return true;
 }
 
-/* words [n]: the checkpoint, paths in its tree, the destination. */
+/* Runs the export; words [n]: the checkpoint, paths in its tree, the destination. */
 static int export_words(struct exporting *e, const struct opts *o, char **words, int n)
 {
     zf_auto(export_plan) struct zf_export_plan plan = {0};

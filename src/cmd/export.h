@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums that a trainer left beside a save, compared before an export writes anything. */
+/* Checks the checksums that a trainer stored with a save, before an export writes anything. */
 #ifndef ZF_CMD_EXPORT_H
 #define ZF_CMD_EXPORT_H
 
@@ -7,9 +7,9 @@
 
 #include "options.h"
 
-/* Compares each shard of which the plan has all tensors with its sum, if the checkpoint has sums.  tell: says on stderr
- * how many were compared and how many not.  Errors: ZF_E_FORMAT a sum is another (a warning with -o degraded); of
- * reading; ZF_E_NOMEM. */
+/* If the checkpoint has checksums, checks each shard all of whose tensors are in the plan.  tell: prints on stderr
+ * how many were checked and how many not.  Errors: ZF_E_FORMAT a checksum differs (a warning with -o degraded); those
+ * of reading; ZF_E_NOMEM. */
 bool export_verify(struct zf_tree *tree, const struct zf_export_plan *plan, const struct opts *o,
                    bool tell, struct zf_err *err) ZF_CHECKED;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state/integrity.json is the trainer's own file: {"algorithm": "sha256", "files": {name: digits}}, of files beside it
- * (src/format/megatron/integrity.c).  A shard is read for it only where the export reads all of its tensors: what lies
- * between them, the archives' own structure, is never exported. */
+/* state/integrity.json is the trainer's own file: {"algorithm": "sha256", "files": {name: hex digits}}, for files
+ * in its directory (src/format/megatron/integrity.c).  A shard is checked only if the export reads all of its
+ * tensors; the bytes between them, the structure of the archive, are never exported. */
 #include "export.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static int verify_by_place(const void *a, const void *b)
                               : (x->off > y->off) - (x->off < y->off);
 }
 
-/* Sorts; those that touch become one. */
+/* Sorts the spans and joins those that overlap or touch. */
 static void verify_merge(struct spans *s)
 {
     size_t n = 0;
@@ -73,7 +73,7 @@ static void verify_merge(struct spans *s)
     s->n = n;
 }
 
-/* Bytes of files that the plan reads as they are. */
+/* Collects the bytes of source files that the planned files are made of. */
 static bool verify_planned(struct zf_tree *tree, const struct zf_export_plan *plan,
                            struct spans *out)
 {
@@ -82,7 +82,7 @@ static bool verify_planned(struct zf_tree *tree, const struct zf_export_plan *pl
         const struct zf_map *m =
             plan->file[i].link_of == i ? zf_tree_map(tree, plan->file[i].st.ino, &why) : NULL;
 
-        /* A file that cannot be planned is told when it is copied. */
+        /* A failure is reported later, when the file is copied. */
         if (m && !zf_map_each_source(m, verify_add, out))
             return false;
     }
@@ -101,7 +101,8 @@ static bool verify_tensors(const struct zf_checkpoint *c, struct spans *out)
     return true;
 }
 
-/* Both are merged.  Are the bytes of the file that `all` has in `read`, which has some of it? */
+/* The source file of this path if `read` covers all of its bytes that are in `all`, else NULL; both lists are
+ * merged. */
 static struct zf_source *verify_find(const struct spans *all, const struct spans *read,
                                      const char *path)
 {
@@ -143,7 +144,7 @@ static bool verify_compare(struct zf_source *file, const char *want, const struc
     return o->degraded;
 }
 
-/* dir_len: of the name of the sums' file, the directory with its '/'. */
+/* Checks all files; dir[dir_len]: the directory of the file of checksums, with its '/'. */
 static bool verify_all(const json_t *files, const char *dir, int dir_len, const struct spans *both,
                        const struct opts *o, size_t *n_out, struct zf_err *err)
 {
@@ -173,7 +174,7 @@ static bool verify_all(const json_t *files, const char *dir, int dir_len, const 
     return true;
 }
 
-/* The sums, and the file that they are in.  NULL with ZF_OK: there are none. */
+/* Reads the checksums; *file_out: the file they are in.  NULL with ZF_OK: there are none. */
 static json_t *verify_load(const struct zf_checkpoint *c, const struct opts *o,
                            struct zf_source **file_out, struct zf_err *err)
 {
@@ -185,7 +186,7 @@ static json_t *verify_load(const struct zf_checkpoint *c, const struct opts *o,
 
     err->code = ZF_OK;
     *file_out = run.kind == ZF_RUN_SRC ? zf_source_origin(run.src, &off) : NULL;
-    /* Out of a pickle it is no trainer's file. */
+    /* An entry that was made from a pickle is not the trainer's file. */
     if (!*file_out || !(*file_out)->ops->identity)
         return NULL;
     zf_auto(mem) char *text = zf_source_slurp(run.src, run.off, n, err);
@@ -205,7 +206,7 @@ bool export_verify(struct zf_tree *tree, const struct zf_export_plan *plan, cons
     if (!j)
         return err->code == ZF_OK;
     const char *slash = strrchr(from->name, '/');
-    /* Of a selection not all tensors are known. */
+    /* With only= or except= not all tensors are known. */
     const bool some = o->only.n || o->except.n;
     bool ok = some || (verify_tensors(c, &both[0]) && verify_planned(tree, plan, &both[1]) &&
                        verify_all(files, from->name, slash ? (int)(slash - from->name) + 1 : 0,

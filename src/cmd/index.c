@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs index: writes zerofs.index.json, which stands for a directory listing where a web server
- * gives none.  It is written under another name and renamed, so that whoever fetches it meanwhile gets
- * the old one or the new one. */
+/* zerofs index: writes zerofs.index.json, which replaces a directory listing on web servers that have
+ * none.  It is written under another name and renamed, so that a client never reads a half-written
+ * file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 
 #include "options.h"
 
-/* As readable as the process makes files: what serves the directory reads it. */
+/* The mode of the file: as the umask has it, because a web server must read it. */
 static mode_t index_mode(void)
 {
     mode_t mask = umask(0);

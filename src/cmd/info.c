@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs info: what a checkpoint holds.  One document is made of it, and printed as it is, for people (info_people.c), or with -v
- * as a list of all that it says. */
+/* zerofs info: the contents of a checkpoint.  Builds one JSON document, which is printed as it is, as a summary
+ * (info_people.c), or with -v as a list of everything in it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #include "print.h"
 #include "where.h"
 
-/* A set in numbers: names, and bytes and elements of every tied tensor once. */
+/* The size of a set: names, and elements and bytes, which count a tied tensor once. */
 struct tally {
     uint64_t tensors, elems, bytes, lost;
     uint64_t of_type[ZF_DT_COUNT];
@@ -63,7 +63,7 @@ static json_t *info_set(const struct zf_set *s)
                      (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
 }
 
-/* The commit that an address of the hub was resolved to.  NULL: there is none. */
+/* The commit that a Hugging Face Hub address was resolved to.  NULL: there is none. */
 static const char *info_at(const char *path, const struct zf_checkpoint *c)
 {
     const char *at = zf_store_name(c->store);
@@ -71,8 +71,8 @@ static const char *info_at(const char *path, const struct zf_checkpoint *c)
     return strncmp(path, "hf://", 5) == 0 && strcmp(path, at) != 0 ? at : NULL;
 }
 
-/* The file system of a checkpoint that lies across a network or in user space, and for how long it may hide a change
- * from whoever looks, by default.  docs/sources.md has what was tried. */
+/* The network or FUSE file system that a checkpoint is on, and how long it hides changes by default, because it caches
+ * attributes.  docs/sources.md says what was tested. */
 struct info_source {
     struct zf_mount mount;
     const char *hides;
@@ -100,18 +100,18 @@ static bool info_source(const struct zf_checkpoint *c, const char *path, struct 
     return true;
 }
 
-/* Numbered layers that are alike, of the weights; those inside of others are not listed. */
+/* Groups of equal numbered layers of the weights; groups inside of others are not listed. */
 struct info_layers {
     json_t *list;
-    json_t *outside; /* modules that are in none of them, each once */
-    uint32_t inside; /* lines deeper than this belong to the last one of the list */
+    json_t *outside; /* modules outside of all layers, each once */
+    uint32_t inside; /* outline lines deeper than this belong to the last item of `list` */
     bool within;
 };
 
-/* Modules outside of layers that are listed. */
+/* The most modules outside of layers that are listed. */
 #define MOST_OUTSIDE 100
 
-/* "model.norm" of model.norm.weight. */
+/* Adds the module of a parameter: "model.norm" for model.norm.weight. */
 static void info_add_outside(json_t *list, const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -195,7 +195,7 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
 
 /* ---- as text ----------------------------------------------------------------------------------- */
 
-/* "label    text", broken between words where a terminal ends. */
+/* Prints "label    text", wrapped at the terminal's width. */
 static void info_line(const char *label, const char *text)
 {
     const struct page p = page_of(stdout, COLOR_NEVER);
@@ -241,7 +241,7 @@ static void info_print_host(const json_t *h)
     info_line("fetched", zf_out_text(&line));
 }
 
-/* Damaged tensors that are listed; --json has all. */
+/* The most damaged tensors that are listed; --json has all. */
 #define MOST_LINES 200
 
 static void info_put_reason(struct zf_out *line, const json_t *how)
@@ -283,7 +283,7 @@ static void info_print_list(const char *label, const json_t *list, size_t most,
     }
 }
 
-/* Groups of layers that text lists; --json has all. */
+/* The most groups of layers listed as text; --json has all. */
 #define MOST_LAYERS 8
 
 static void info_print_layers(const json_t *layers)
@@ -372,7 +372,7 @@ static void info_text(const json_t *j)
     info_print_list("notes", json_object_get(j, "notes"), SIZE_MAX, info_put_note);
 }
 
-/* j is taken.  Returns the exit code: what is lost is damage, whoever asked to go on with it. */
+/* Prints j and frees it.  Returns the exit code: lost bytes are damage, even with -o degraded. */
 static int info_print(json_t *j, const struct opts *o)
 {
     const struct page p = page_of(stdout, o->color);
@@ -389,11 +389,11 @@ static int info_print(json_t *j, const struct opts *o)
     return code == EXIT_OK && lost ? EXIT_DAMAGED : code;
 }
 
-/* The rest of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */
+/* Prints what can still be read of a checkpoint that was refused (*err, already reported).  Returns the exit code. */
 static int info_degraded(const char *path, const struct opts *o, const struct zf_err *err)
 {
     char text[1024];
-    struct opts again = *o; /* borrows its texts */
+    struct opts again = *o; /* borrows its strings */
     struct zf_err ignored;
 
     again.degraded = true;
@@ -406,9 +406,9 @@ static int info_degraded(const char *path, const struct opts *o, const struct zf
     return code ? code : EXIT_DAMAGED;
 }
 
-/* ---- a mount of ours ---------------------------------------------------------------------------- */
+/* ---- a zerofs mount ----------------------------------------------------------------------------- */
 
-/* Gives the options a mount was made with that decide what it shows. */
+/* Sets in *o those options of a mount that decide what it shows. */
 static void info_take_options(struct opts *o, const json_t *in_force)
 {
     const json_t *one;
@@ -432,7 +432,7 @@ static void info_take_options(struct opts *o, const json_t *in_force)
     }
 }
 
-/* mount: mounted_describe's, taken.  Prints it, and the checkpoint that it is of, opened as it was. */
+/* Prints a mount (from mounted_describe; freed here) and its checkpoint, opened with the mount's options. */
 static int info_mount(json_t *mount, const struct opts *o)
 {
     zf_auto(opts) struct opts as = opts_default();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of zerofs info that people ask for, as members of its document: all of them recorded in the checkpoint, or counted. */
+/* The facts in the document of zerofs info: all are recorded in the checkpoint or counted. */
 #include "info.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "where.h"
 
-/* A file of the tree as JSON; NULL: there is none, or it is none.  Those of state/ are in memory. */
+/* Loads a JSON file of the tree; NULL: it does not exist or is not JSON.  Files below state/ are in memory. */
 static json_t *facts_load(const struct zf_checkpoint *c, const char *path, const struct opts *o)
 {
     const struct zf_blob *b = zf_checkpoint_blob(c, path);
@@ -26,7 +26,7 @@ static json_t *facts_load(const struct zf_checkpoint *c, const char *path, const
                : NULL;
 }
 
-/* The same of a file that is one number or text, which only counts as JSON in a list. */
+/* Does the same for a file that is a single number or string, which the parser accepts only inside an array. */
 static json_t *facts_value(const struct zf_checkpoint *c, const char *path, const struct opts *o)
 {
     const struct zf_blob *b = zf_checkpoint_blob(c, path);
@@ -43,7 +43,7 @@ static json_t *facts_value(const struct zf_checkpoint *c, const char *path, cons
 
 /* ---- who wrote it ------------------------------------------------------------------------------ */
 
-/* ds_config.json has the stage that was asked for; 0 where it says none. */
+/* "DeepSpeed ZeRO-N", with the stage configured in ds_config.json, if there is one. */
 static json_t *facts_deepspeed(const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *config = facts_load(c, "state/ds_config.json", o);
@@ -74,7 +74,7 @@ static json_t *facts_family(const struct zf_checkpoint *c, const struct opts *o)
     return json_string(c->format);
 }
 
-/* Where trainers record their settings; args is a member of Megatron's common.json. */
+/* Files in which trainers record their settings; in Megatron's common.json they are the member "args". */
 static const char *const facts_settings[] = {"state/args.json", "state/common.json",
                                              "state/train.json"};
 
@@ -119,8 +119,8 @@ static void facts_note_rank(void *ctx, const struct zf_file_stats *s)
     }
 }
 
-/* DeepSpeed records the sizes of both groups; their product is the number of ranks.  Where nothing is recorded, files count
- * them. */
+/* The number of ranks: DeepSpeed records the sizes of the data- and model-parallel groups, whose product it is.  If
+ * nothing is recorded, ranks are counted by file names. */
 static json_t *facts_ranks(json_t *parallel, const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *data = facts_value(c, "state/dp_world_size.json", o);
@@ -205,7 +205,7 @@ static bool facts_is_integer(enum zf_dtype d)
     return kind == 'i' || kind == 'u' || kind == 'b';
 }
 
-/* The names that the file lists, as members of an object. */
+/* The names that a file lists, as keys of an object. */
 static json_t *facts_names(const struct zf_checkpoint *c, const char *path, const struct opts *o)
 {
     zf_auto(json) json_t *list = facts_load(c, path, o);
@@ -220,7 +220,7 @@ static json_t *facts_names(const struct zf_checkpoint *c, const char *path, cons
     return names;
 }
 
-/* The path below the root, or, where model-parallel ranks are shown by themselves, below one's mp_rank_NN; NULL: elsewhere. */
+/* The path relative to the root or, if model-parallel ranks are shown separately, to mp_rank_NN; NULL: not in one. */
 static const char *facts_below(const struct zf_checkpoint *c, const char *path)
 {
     const size_t n = strcspn(path, "/");
@@ -230,8 +230,8 @@ static const char *facts_below(const struct zf_checkpoint *c, const char *path)
     return strncmp(path, "mp_rank_", 8) != 0 ? NULL : path + n + (path[n] == '/');
 }
 
-/* Parameters once: without ties, recorded buffers, and integers, which nobody trains; where there is no root, all that each
- * rank has. */
+/* Counts each parameter once: no ties, no recorded buffers, no integers, which are not trained.  Without a root
+ * set, counts the parameters of every rank. */
 static json_t *facts_weights(const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *buffers = facts_names(c, "state/buffer_names.json", o);
@@ -287,7 +287,7 @@ static void facts_add_once(json_t *list, const char *text)
     (void)json_array_append_new(list, new);
 }
 
-/* Sets optim/NAME.  The class is recorded only where the framework made the optimizer by its settings. */
+/* Lists the sets optim/NAME.  The optimizer's class is recorded only if the framework created it from its settings. */
 static json_t *facts_optimizer(const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *config = facts_load(c, "state/ds_config.json", o);
@@ -317,7 +317,8 @@ static json_t *facts_optimizer(const struct zf_checkpoint *c, const struct opts 
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-/* Where a member of an archive lies is only known when its header was read, which behind an address is a request each: null. */
+/* The offset of an archive's member is only known after its header was read, which takes a request each at an address:
+ * null there. */
 static json_t *facts_shards(const char *path, const struct zf_checkpoint *c)
 {
     zf_refer_list file = {0};
@@ -336,7 +337,7 @@ static json_t *facts_shards(const char *path, const struct zf_checkpoint *c)
     return j;
 }
 
-/* Saves beside the one that was opened, by their names. */
+/* Other saves next to the one that was opened, by their names. */
 static json_t *facts_saves(const char *path, const struct zf_checkpoint *c)
 {
     struct zf_saves saves = {.name = NULL};
@@ -358,9 +359,9 @@ static json_t *facts_saves(const char *path, const struct zf_checkpoint *c)
 
 /* ---- damage ------------------------------------------------------------------------------------ */
 
-/* Ranges of a tensor that are added up; a box of columns is one for each row. */
+/* The most byte ranges of a tensor that are added up; a box of columns has one per row. */
 #define MOST_RANGES 4096
-/* Files, or reasons where no file is known, that are told apart. */
+/* The most files (or reasons, if no file is known) that are listed separately. */
 #define MOST_DAMAGED 256
 
 static json_t *facts_damaged_file(json_t *list, const struct zf_lost *how)
@@ -410,7 +411,7 @@ static void facts_add_losses(json_t *list, const struct zf_tensor *t)
     }
 }
 
-/* Files that tensors of the checkpoint lost bytes with: those of all sets, a tied tensor once. */
+/* Lists the files whose damage cost tensors bytes, over all sets; counts a tied tensor once. */
 static json_t *facts_damage(const struct zf_checkpoint *c)
 {
     json_t *list = json_array();
@@ -436,7 +437,7 @@ static void facts_add_remedy(json_t *list, const char *why, const char *type)
                                                 *type ? zf_json_text(type) : NULL));
 }
 
-/* Bytes of the first part that all names begin with, its dot included; 0: none, or the next part is a number. */
+/* The length of the first component, with its dot, if all names share it; 0: they do not, or a number follows. */
 static size_t facts_prefix(const struct zf_set *s)
 {
     const char *dot = s && s->n > 1 ? strchr(s->tensor[0].name, '.') : NULL;
@@ -452,7 +453,7 @@ static size_t facts_prefix(const struct zf_set *s)
     return n;
 }
 
-/* The recipes' answer about hf/ is a note; Megatron's names are no Hugging Face model's without one. */
+/* Adds why no recipe made hf/ (a note says it); without a recipe, hf/ has Megatron's own names. */
 static void facts_add_recipe(json_t *list, const char *path, const struct zf_checkpoint *c)
 {
     char type[300];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs info as people read it: a line a question, no wider than the terminal. */
+/* zerofs info as text: one line per topic, no wider than the terminal. */
 #include "info.h"
 
 #include <ctype.h>
@@ -13,11 +13,11 @@
 #include "code.h"
 #include "print.h"
 
-/* Items of long lists that are named; --json and -v have all. */
+/* The most items of a list that are named; --json and -v have all. */
 #define MOST_NAMED 6
 #define MOST_DAMAGED 20
 
-/* "f32 27.0 GiB, bf16 1.0 MiB" of {"f32": BYTES, …} */
+/* Adds "f32 27.0 GiB, bf16 1.0 MiB" for {"f32": BYTES, …}. */
 static void people_types(struct zf_out *to, const json_t *types)
 {
     const char *type, *sep = "";
@@ -30,7 +30,7 @@ static void people_types(struct zf_out *to, const json_t *types)
     }
 }
 
-/* The texts of an array, the first of them where there are many. */
+/* Adds the strings of an array, only the first ones of a long one. */
 static void people_names(struct zf_out *to, const json_t *list, const char *sep)
 {
     const size_t n = json_array_size(list);
@@ -84,7 +84,7 @@ static void people_origin(struct zf_out *to, const json_t *j)
         zf_out_str(to, when);
 }
 
-/* The path and the save in it, as a heading where it fits in front of the rest. */
+/* Prints the path and the save in it, in front of the first line if it fits, else as a heading. */
 static void people_head(const struct page *p, const json_t *j)
 {
     zf_auto(out) struct zf_out path = {0}, rest = {0};
@@ -110,7 +110,7 @@ static void people_head(const struct page *p, const json_t *j)
 
 /* ---- what it holds ----------------------------------------------------------------------------- */
 
-/* "; 1 tied, 2 buffers": counts that are not 0. */
+/* Adds a count to "; 1 tied, 2 buffers" if it is not 0. */
 static void people_rest(struct zf_out *to, uint64_t n, const char *what, const char *plural)
 {
     if (n) {
@@ -196,7 +196,7 @@ static void people_files(const struct page *p, const json_t *j)
     people_line(p, "files", &t);
 }
 
-/* Directories of the tree that have tensors, each once, and how many files there are beside. */
+/* Prints the directories that have tensors, each once, and the number of other files. */
 static void people_shown(const struct page *p, const json_t *j)
 {
     zf_auto(out) struct zf_out t = {0};
@@ -225,9 +225,9 @@ static void people_shown(const struct page *p, const json_t *j)
     people_line(p, "shown", &t);
 }
 
-/* ---- what is odd ------------------------------------------------------------------------------- */
+/* ---- notes and damage -------------------------------------------------------------------------- */
 
-/* The file's path, without that of the checkpoint in front. */
+/* The file's path relative to the checkpoint. */
 static const char *people_inside(const char *path, const char *file)
 {
     const size_t n = strlen(path);
@@ -289,7 +289,7 @@ static void people_remedies(const struct page *p, const json_t *j)
     people_line(p, "open it", &t);
 }
 
-/* Where it is read from, if that is no plain disk. */
+/* Prints where the checkpoint is read from, unless it is a local disk. */
 static void people_source(const struct page *p, const json_t *j)
 {
     const json_t *on = json_object_get(j, "on"), *host;
@@ -317,7 +317,7 @@ static void people_source(const struct page *p, const json_t *j)
     }
 }
 
-/* The optimizer's groups are not odd; -v has them.  What hf/ is stands at "open it". */
+/* True for notes to show here: notes on optimizer groups are left to -v, notes on hf/ to the line "open it". */
 static bool people_is_odd(const json_t *kind)
 {
     return !json_string_value(kind) ||
@@ -340,7 +340,7 @@ static void people_notes(const struct page *p, const json_t *j)
     }
 }
 
-/* "mount      /mnt/x shows it for 1:02:03; 12.3 GiB read, 0 errors; large files through the page cache" */
+/* Prints "mount      /mnt/x shows it for 1:02:03; 12.3 GiB read, 0 errors; large files through the page cache". */
 static void people_mount(const struct page *p, const json_t *m)
 {
     zf_auto(out) struct zf_out t = {0};
