@@ -13,7 +13,7 @@
 #include "opening.h"
 #include "where.h"
 
-/* A model that is read faster is not cached: reading it again costs no more. */
+/* A model that was read faster than this is not cached: reading it again costs no more. */
 #define KEPT_WORTH_NS 50000000
 
 char *kept_home(void)
@@ -22,7 +22,7 @@ char *kept_home(void)
     char *out = NULL;
     int n = -1;
 
-    /* One that is not absolute is to be ignored (XDG Base Directory Specification 0.8). */
+    /* A relative path is to be ignored (XDG Base Directory Specification 0.8). */
     if (cache && cache[0] == '/')
         n = asprintf(&out, "%s/zerofs/models", cache);
     else if (home && home[0] == '/')
@@ -30,7 +30,7 @@ char *kept_home(void)
     return n < 0 ? NULL : out;
 }
 
-/* ---- the key: all that shapes a model beside the files of the checkpoint ------------------------ */
+/* ---- the key: all that a model depends on, except the files of the checkpoint ------------------- */
 
 static void kept_line(struct zf_out *key, const char *name, const char *value)
 {
@@ -65,7 +65,7 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
     kept_line(key, "program", PACKAGE_VERSION);
     kept_stat(key, "exe", "/proc/self/exe");
     if (o->current)
-        kept_line(key, "tag", "the newest that is whole"); /* no option says it */
+        kept_line(key, "tag", "the newest that is whole"); /* not among the options */
     zf_out_str(key, "options=");
     zf_out_hex(key, options, sizeof options);
     zf_out_str(key, "\n");
@@ -85,7 +85,7 @@ static void kept_say(const struct opts *o, const char *what, const struct zf_err
     }
 }
 
-/* With local_cache= a file comes from one place today and from the other tomorrow. */
+/* True if files may come from another place the next time: an address with local_cache=. */
 static bool kept_is_elsewhere(const char *path, const struct opts *o)
 {
     return where_is_remote(path) && o->local_cache;
@@ -99,9 +99,9 @@ bool kept_begin(struct kept *k, const char *path, const struct opts *o, struct z
 
     *k = (struct kept){.always = strcmp(how, "auto") != 0};
     k->began = zf_clock_ns();
-    /* Another place's files have no facts in this store; what could not be read may be readable
-     * again with no file's date changed: always read.  Of an address no credential can be part: it
-     * would be refused. */
+    /* Not cached: with side=, whose files this store does not track; with degraded, because what
+     * could not be read may become readable without any file's date changing.  An address never has
+     * credentials in it, which are refused. */
     if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o))
         return true;
     home = k->always ? strdup(how) : kept_home();
@@ -110,7 +110,7 @@ bool kept_begin(struct kept *k, const char *path, const struct opts *o, struct z
         if (!k->keep)
             kept_say(o, "not used", &k->why);
     }
-    /* Of a directory that was named, what is wrong with it is said; without one, the save is read. */
+    /* A problem of a directory that the user named is an error; with the default one the save is just read. */
     const bool ok = k->keep || !k->always || k->why.code != ZF_E_USAGE;
     *err = ok ? *err : k->why;
     return ok;

@@ -21,7 +21,7 @@ struct ls {
     struct page page;
 };
 
-/* The tensor that a file of a tied name is called after: its inode belongs to all names alike. */
+/* The tensor that a file is named after: tied tensors share one inode, so the path decides. */
 static const struct zf_tensor *ls_named(const struct zf_node_tensor *x, const char *path)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -44,7 +44,7 @@ static const struct zf_tensor *ls_named(const struct zf_node_tensor *x, const ch
     return x->tensor;
 }
 
-/* The tensor that a file shows, under the name it is listed by. */
+/* Finds the tensor that a file shows, with the name under which it is listed. */
 static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_stat *st,
                       struct zf_node_tensor *out)
 {
@@ -55,7 +55,7 @@ static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_sta
     return tensor;
 }
 
-/* Gives the columns that it took, as those below. */
+/* Prints a size; returns the columns used, as do the functions below. */
 static size_t ls_show_size(const struct ls *ls, uint64_t size)
 {
     int used;
@@ -99,7 +99,7 @@ static void ls_show_json(const char *path, const struct zf_stat *st, const struc
 {
     json_t *j = x ? zf_index_tensor(x->set, x->tensor) : json_object();
 
-    /* Under as/ the size and type are those served, not those stored. */
+    /* Below as/ the size and dtype are those after the cast, not those stored. */
     if (x)
         (void)json_object_set_new(j, "dtype", json_string(zf_dtype_info(x->dtype)->suffix));
     if (st->kind == ZF_NODE_DIR)
@@ -135,7 +135,7 @@ static bool ls_show(void *ctx, const char *path, const struct zf_stat *st, struc
     return true;
 }
 
-/* A directory's content, a file, or what matches. */
+/* Lists a directory's content, a file, or all that matches a pattern. */
 static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *err)
 {
     struct zf_each each = {
@@ -154,7 +154,7 @@ static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *
     return zf_each_match(&each, path, err);
 }
 
-/* Every file of every set. */
+/* Lists every file of every set. */
 static bool ls_list_all(const struct ls *ls, struct zf_err *err)
 {
     const struct zf_each each = {
@@ -163,7 +163,7 @@ static bool ls_list_all(const struct ls *ls, struct zf_err *err)
     return zf_each_file(&each, "", err);
 }
 
-/* All that were asked for; what is not there is no reason not to list the rest. */
+/* Lists all given paths; goes on after one that does not exist. */
 static int ls_list_paths(const struct ls *ls, char *const *path, int n)
 {
     int code = EXIT_OK;
@@ -180,7 +180,7 @@ static int ls_list_paths(const struct ls *ls, char *const *path, int n)
     return code;
 }
 
-/* Files that a terminal gets as names; of more it gets an outline. */
+/* The most files that are listed by name on a terminal; more are shown as an outline. */
 #define LS_MOST 200
 
 static bool ls_is_long(const struct zf_checkpoint *c, const struct opts *o)
@@ -202,7 +202,7 @@ struct ls_tree {
     struct page page;
 };
 
-/* Columns come first: names may be of any length.  Gives how many they are. */
+/* Prints the columns in front of the name, which may be of any length.  Returns their width. */
 static size_t ls_tree_print(uint64_t elems, uint64_t bytes, const char *what)
 {
     const int used =
@@ -291,9 +291,8 @@ static void ls_tree_set(const struct zf_set *s)
     (void)puts("/");
 }
 
-/* Prints the sets of c as an outline (zf/inspect/outline.h): the one at `path`, or, where path is NULL, the weights in full and
- * all others as one line each; with --recursive all in full.
- * Errors: ZF_E_NOENT there is no such set. */
+/* Prints sets of c as an outline (zf/inspect/outline.h): the set at `path`, or, if path is NULL, the weights in
+ * full and a line for each other set; with --recursive all in full. Errors: ZF_E_NOENT there is no such set. */
 static bool ls_tree(const struct zf_checkpoint *c, const char *path, const struct opts *o,
                     struct zf_err *err)
 {
@@ -319,7 +318,7 @@ static bool ls_tree(const struct zf_checkpoint *c, const char *path, const struc
     return zf_err_in(err, "%s", path);
 }
 
-/* The outline of each set that is named, or of all. */
+/* Prints the outline of each given set, or of all. */
 static int ls_outline(const struct zf_checkpoint *c, const struct opts *o, char **path, int n)
 {
     int code = EXIT_OK;

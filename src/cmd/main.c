@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command that the first word names, and runs it. */
+/* Finds the command named by the first word, and runs it. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <malloc.h>
@@ -19,7 +19,7 @@
 #include "parse.h"
 #include "remote.h"
 
-/* The column that what a command does begins in. */
+/* The column in which the summary of a command begins. */
 #define MAIN_SUMMARY_AT 11
 
 static int main_usage(FILE *to)
@@ -41,8 +41,8 @@ static int main_usage(FILE *to)
     return to == stdout ? cmd_finish(EXIT_OK) : EXIT_USAGE;
 }
 
-/* A descriptor opened later must never become 0, 1 or 2, or a shard would be written to.  What was
- * closed is opened the wrong way round, so that using it fails as it would have. */
+/* Makes sure that no file opened later gets descriptor 0, 1 or 2: messages would be written to it.  Closed
+ * ones are opened for the wrong direction, so that using them fails as before. */
 static bool main_reserve_standard_fds(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
@@ -52,20 +52,20 @@ static bool main_reserve_standard_fds(void)
     return true;
 }
 
-/* Shells and services give 1,024 and allow more for the asking; a save of a thousand ranks has two
- * thousand shards, and each that is closed for want of descriptors is opened again at a later read. */
+/* Raises the limit of open files: the default is 1,024 but a process may raise it.  A save of a thousand
+ * ranks has two thousand shards, and one closed for lack of descriptors must be opened again later. */
 static void main_raise_descriptors(void)
 {
     struct rlimit r;
 
     if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
         r.rlim_cur = r.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &r); /* without it things only take longer */
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* if it fails, reads only take longer */
     }
 }
 
-/* Index of the command: the first word that is one, behind nothing but options and their values;
- * 0 = nowhere. */
+/* The index in argv of the command's name, which only options and their values may precede; 0: there
+ * is none. */
 static int main_find_command(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -77,7 +77,7 @@ static int main_find_command(int argc, char **argv)
     return 0;
 }
 
-/* Moves argv[at] to argv[1]; options in front of it go behind it. */
+/* Moves argv[at] to argv[1], and the options before it behind it. */
 static void main_put_first(char **argv, int at)
 {
     char *name = argv[at];
@@ -92,7 +92,7 @@ static void main_nearest_command(struct zf_nearest *near)
         zf_nearest_offer(near, cmd_table[i].name);
 }
 
-/* Neither a path nor an address: a command with a slip in it, rather than a checkpoint to be mounted. */
+/* True if the word is neither a path nor an address: a misspelled command, not a checkpoint to mount. */
 static bool main_is_misspelled(const char *word)
 {
     return word[0] != '-' && !strpbrk(word, "/:") && access(word, F_OK) != 0;
@@ -109,8 +109,8 @@ static int main_no_command(const char *word)
     return EXIT_USAGE;
 }
 
-/* Large blocks go back to the system when they are freed, also after others were; the C library
- * would learn from the first to keep them. */
+/* Makes free(3) always return large blocks to the system.  By default glibc raises its threshold after the
+ * first such block and then keeps them. */
 static void main_keep_no_large_blocks(void)
 {
 #ifdef __GLIBC__
@@ -118,14 +118,14 @@ static void main_keep_no_large_blocks(void)
 #endif
 }
 
-/* libzip turns the time of every member into a local one, and without TZ the C library looks at /etc/localtime for each,
- * under a lock.  This is the zone it would have taken. */
+/* Sets TZ to the default zone: libzip converts every member's time to local time, and without TZ the C library checks
+ * /etc/localtime each time, under a lock. */
 static void main_set_zone(void)
 {
-    (void)setenv("TZ", ":/etc/localtime", 0); /* without it things only take longer */
+    (void)setenv("TZ", ":/etc/localtime", 0); /* if it fails, opening only takes longer */
 }
 
-/* argv[0] is the command's name. */
+/* Runs a command; argv[0] is its name. */
 static int main_command(const struct cmd *c, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
@@ -134,7 +134,7 @@ static int main_command(const struct cmd *c, int argc, char **argv)
     return code >= 0 ? code : c->run(&o, argc - at, argv + at);
 }
 
-/* Words for shells: "WORD\tHELP\tVALUES" a line, of a command, or all commands. */
+/* Prints completions for shells, "WORD\tHELP\tVALUES" lines: a command's options, or all commands. */
 static int main_complete(const struct cmd *c)
 {
     for (size_t i = 0; !c && i < N_COMMANDS; i++)
@@ -178,7 +178,7 @@ static int main_run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* A write past `ulimit -f` is an error like a full disk. */
+    /* Exceeding `ulimit -f` is then an error of write(2), like a full disk. */
     (void)signal(SIGXFSZ, SIG_IGN);
     int code = main_run(argc, argv);
 

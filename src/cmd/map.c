@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs map: of which bytes of which files a tensor is made, and which tensors are made of bytes of a file. */
+/* zerofs map: which bytes of which files a tensor is made of, and which tensors use given bytes of a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "param.h"
 #include "print.h"
 
-/* Adds "[0:2, 5, :]" of a box, as show takes it. */
+/* Adds a box as "[0:2, 5, :]", the syntax of zerofs show. */
 static void map_put_box(struct zf_out *out, const struct zf_tensor *t, const uint64_t *start,
                         const uint64_t *count)
 {
@@ -48,12 +48,12 @@ static void map_add_numbers(struct zf_out *out, const char *key, const uint64_t 
 struct map_table {
     const struct zf_tensor *t;
     struct zf_origins *origins;
-    enum zf_origin_kind kind; /* of the lines above … */
+    enum zf_origin_kind kind; /* kind of the lines printed last … */
     const char *where;        /* … and their file, borrowed; NULL: nothing was printed */
     struct zf_err *err;
 };
 
-/* The line above those of a file, or of bytes that no file has. */
+/* Prints the heading of a file's lines, or of bytes that are in no file. */
 static void map_print_where(struct map_table *m, const struct zf_origin *o)
 {
     static const char *const none[] = {
@@ -187,14 +187,14 @@ static bool map_tensors(struct map_tensors *m, const char *word, struct zf_err *
 struct map_file {
     const struct zf_checkpoint *c;
     const char *given;
-    char *name;          /* the file in it */
-    uint64_t first, end; /* bytes; UINT64_MAX: all that follow */
+    char *name;          /* the file name in `given` */
+    uint64_t first, end; /* bytes [first, end); end UINT64_MAX: to the end of the file */
     zf_refer_list files;
-    struct zf_source *found; /* one of files, or NULL */
+    struct zf_source *found; /* an item of `files`, or NULL */
     const struct zf_tensor *last;
     bool json;
     struct page page;
-    uint64_t n; /* tensors */
+    uint64_t n; /* number of tensors printed */
     struct zf_err *err;
 };
 
@@ -204,7 +204,7 @@ static void map_file_fini(struct map_file *f)
     zf_vec_fini(&f->files);
 }
 
-/* Does the path end in name, or lead to the same file here? */
+/* True if path ends in name, or if both lead to the same local file. */
 static bool map_is_called(const char *path, const char *name)
 {
     const size_t n = strlen(path), k = strlen(name);
@@ -228,7 +228,7 @@ static bool map_ambiguous(const struct map_file *f, const struct zf_source *othe
                    f->found->name, other->name);
 }
 
-/* The file called f->name, if there is one.  False: there are several. */
+/* Sets f->found to the file called f->name, if there is one.  False: there are several. */
 static bool map_find(struct map_file *f)
 {
     f->found = NULL;
@@ -248,7 +248,7 @@ static bool map_find(struct map_file *f)
     return true;
 }
 
-/* "BYTE" or "BYTE-BYTE", the last of which counts, too. */
+/* Parses "BYTE" or "BYTE-BYTE", whose last byte is included. */
 static bool map_range(struct map_file *f, const char *text)
 {
     char *end;
@@ -276,7 +276,7 @@ static bool map_no_file(struct map_file *f)
                    zf_nearest_text(&near, hint, sizeof hint));
 }
 
-/* A file may have a colon in its name. */
+/* Finds the file and its byte range; a file name may contain a colon. */
 static bool map_find_file(struct map_file *f)
 {
     char *colon = strrchr(f->name, ':');

@@ -24,11 +24,11 @@
  * failure, and the exit code says which.  In the foreground the command is the supervisor. */
 struct service {
     const struct mount_job *job;
-    int notify;           /* the supervisor's end of the pipe; -1 in the foreground */
-    int link;             /* the worker's, to the supervisor */
-    int lock;             /* of the mount point, the supervisor's until the mount answers */
-    struct zf_log *log;   /* the worker's */
-    struct zf_tree *tree; /* the same */
+    int notify;         /* the supervisor's end of the pipe to the command; -1 in the foreground */
+    int link;           /* the worker's end of the socket to the supervisor */
+    int lock;           /* locks the mount point; the supervisor has it until the mount answers */
+    struct zf_log *log; /* only in the worker */
+    struct zf_tree *tree; /* only in the worker */
 };
 
 static void mount_detach_stdio(void)
@@ -36,7 +36,7 @@ static void mount_detach_stdio(void)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null < 0) {
-        /* There is no descriptor left: one of these makes room. */
+        /* No descriptor is left: closing one makes room. */
         (void)close(STDIN_FILENO);
         null = open("/dev/null", O_RDWR | O_CLOEXEC);
     }
@@ -48,14 +48,15 @@ static void mount_detach_stdio(void)
         (void)close(null);
 }
 
-/* In the worker and then in the supervisor: whoever waits for the end of our output gets it. */
+/* Closes the standard streams, first in the worker, then in the supervisor, so that readers of our output see its
+ * end. */
 static void mount_leave_terminal(void)
 {
     (void)setsid();
     mount_detach_stdio();
 }
 
-/* Log only: most users cannot change this kernel setting. */
+/* Only logs the remedy: most users cannot change this kernel setting. */
 static void mount_log_remedy(const struct service *v, const char *remedy)
 {
     struct zf_err err;
@@ -69,7 +70,7 @@ static void mount_log_remedy(const struct service *v, const char *remedy)
     }
 }
 
-/* In the worker. */
+/* Handles an event of the file system; runs in the worker. */
 static void mount_event(void *ctx, enum zf_fs_event what, const void *with)
 {
     const struct service *v = ctx;
@@ -87,7 +88,7 @@ static void mount_event(void *ctx, enum zf_fs_event what, const void *with)
     supervise_report(v->link, what, what == ZF_FS_MOUNTED ? with : NULL);
 }
 
-/* In the supervisor. */
+/* Reports that the mount answers; runs in the supervisor. */
 static void mount_announce(void *ctx)
 {
     const struct service *v = ctx;
@@ -97,7 +98,7 @@ static void mount_announce(void *ctx)
         return;
     mount_leave_terminal();
     if (chdir("/") != 0 || write(v->notify, "", 1) != 1) {
-        /* The command is gone; nobody waits for the answer. */
+        /* The command has ended and no longer waits. */
     }
     (void)close(v->notify);
 }
@@ -109,7 +110,7 @@ static void mount_say(void *ctx, const struct zf_err *err)
     zf_log_say(v->log, err);
 }
 
-/* tag: at least ZF_NAME_MAX + 1 bytes; gets the save that is shown, when it is one of several. */
+/* Opens the tree to serve.  tag: at least ZF_NAME_MAX + 1 bytes; gets the name of the save if it is one of several. */
 static struct zf_tree *mount_open_served(const char *source, const struct open_saves *s, char *tag,
                                          struct zf_err *err)
 {
@@ -125,7 +126,7 @@ static struct zf_tree *mount_open_served(const char *source, const struct open_s
     return tree;
 }
 
-/* The tree, and in it what mounted_check reads. */
+/* Opens the tree and adds the description that mounted_check reads. */
 static struct zf_tree *mount_open_described(const struct mount_job *job, const struct open_saves *s,
                                             struct zf_err *err)
 {
@@ -142,8 +143,8 @@ static struct zf_tree *mount_open_described(const struct mount_job *job, const s
     return tree;
 }
 
-/* The memory that reading the metadata took is no longer needed: without this the C library would
- * keep several times of what the tree needs, spread between what stays. */
+/* Returns the memory used for reading metadata to the system: otherwise the C library would keep several
+ * times what the tree needs. */
 static void mount_give_memory_back(void)
 {
 #ifdef __GLIBC__
@@ -151,7 +152,7 @@ static void mount_give_memory_back(void)
 #endif
 }
 
-/* link: where the supervisor says that it is time to stop. */
+/* The options of the FUSE session; link: the socket on which the supervisor asks to stop. */
 static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
 {
     const struct mount_job *job = v->job;
@@ -183,7 +184,7 @@ static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
     };
 }
 
-/* In the worker. */
+/* Mounts and serves; runs in the worker. */
 static int mount_serve(void *ctx, int link)
 {
     struct service *v = ctx;
@@ -192,7 +193,8 @@ static int mount_serve(void *ctx, int link)
     struct zf_err err;
 
     if (v->notify >= 0)
-        (void)close(v->notify); /* from now on only a sign that we go to the background */
+        (void)close(
+            v->notify); /* from now on only its being ≥ 0 matters: we run in the background */
     if (v->lock >= 0)
         (void)close(v->lock);
     zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
@@ -204,14 +206,14 @@ static int mount_serve(void *ctx, int link)
     v->log = log;
     v->tree = tree;
     mount_give_memory_back();
-    /* A daemon keeps no directory busy; every path was made absolute before. */
+    /* A daemon must not keep a directory busy; all paths have been made absolute. */
     if (!tree || (v->notify >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
         !zf_fs_serve(tree, &fs, &err))
         return cmd_fail(&err);
     return EXIT_OK;
 }
 
-/* The tree is gone when the client ends. */
+/* Runs the worker; frees the tree before it ends the client for remote sources. */
 static int mount_work(void *ctx, int link)
 {
     int code = mount_serve(ctx, link);
@@ -235,7 +237,7 @@ static int mount_serve_supervised(struct service *v)
     return supervise(&s);
 }
 
-/* Waits for the supervisor's byte, or for its end. */
+/* Waits for the supervisor's byte or its end; returns the exit code. */
 static int mount_wait_ready(pid_t child, int fd)
 {
     char byte;
@@ -293,13 +295,13 @@ static int mount_serve_here(const struct mount_job *job, int lock)
     return mount_serve_supervised(&v);
 }
 
-/* An already opened /dev/fuse (/dev/fd/N) is a mount point too: how containers are given one. */
+/* Resolves the mount point.  It may also be an open descriptor of /dev/fuse (/dev/fd/N), as containers get. */
 static char *mount_resolve_mountpoint(const char *mnt)
 {
     return zf_mount_given(mnt) ? strdup(mnt) : realpath(mnt, NULL);
 }
 
-/* -1 to go on and mount, or an exit code. */
+/* Checks what is mounted there already; returns an exit code, or -1 to go on and mount. */
 static int mount_check_mounted(const struct mount_job *job, bool *already_out)
 {
     struct zf_err err;
@@ -326,7 +328,7 @@ static int mount_fail_path(const char *what, const char *path)
     return cmd_fail(&err);
 }
 
-/* With the mount point locked, so that of two that mount at once one finds the other's mount. */
+/* Mounts with the mount point locked, so that of two simultaneous commands one finds the other's mount. */
 static int mount_locked(struct mount_job *job, bool foreground, bool *already_out, int lock)
 {
     bool given = zf_mount_given(job->mountpoint);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May a checkpoint be mounted where the user wants it? */
+/* Checks whether a checkpoint can be mounted at the given place. */
 #include "mount.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 
 #include <zf/mountpoint.h>
 
-/* False with *err filled when it is not empty, or cannot be read. */
+/* True if dir is empty; else false with *err, also if it cannot be read. */
 static bool mountable_is_empty(const char *dir, struct zf_err *err)
 {
     DIR *d = opendir(dir);
@@ -37,8 +37,8 @@ static bool mountable_directory(const char *mnt, struct zf_err *err)
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is not a directory");
 }
 
-/* The kernel may answer stat for a dead mount from its cache, so an open has to ask too.  Who asks
- * while the daemon dies gets ECONNABORTED, who comes later ENOTCONN. */
+/* Checks that mnt is usable, and no dead mount.  The kernel may answer stat from its cache, so only an open is
+ * certain: it fails with ECONNABORTED while the daemon ends, and with ENOTCONN afterwards. */
 static bool mountable_point(const char *mnt, const struct opts *o, struct zf_err *err)
 {
     if (mountable_directory(mnt, err) && (o->nonempty || mountable_is_empty(mnt, err)))

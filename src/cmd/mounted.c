@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mount describes itself in /.zerofs/mount.json.  Nothing is kept outside, so nothing can be left
- * behind or be wrong about what is mounted.  The file is read from whatever is mounted there, which
- * may be somebody else's: it is a hint for a sentence and for exit code 0, and is bounded. */
+/* A mount describes itself in /.zerofs/mount.json.  There is no record outside of it that could be stale or
+ * wrong.  The file may come from another user's mount, so it is not trusted: its size is limited, and it
+ * only decides on messages and on exit code 0. */
 #include "mounted.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define MAX_TEXT (16u << 20)
 
-/* ---- what is asked for ----------------------------------------------------------------------- */
+/* ---- the requested mount --------------------------------------------------------------------- */
 
 static void mounted_add_option(void *ctx, const char *name, const char *value)
 {
@@ -40,7 +40,7 @@ static json_t *mounted_options_of(const struct opts *o, unsigned counts)
     return list;
 }
 
-/* "/data/run7" and the save in it, unless that is what was pointed at. */
+/* The name of what a mount shows: "/data/run7", followed by the save in it unless the source is the save. */
 static json_t *mounted_shown_name(const char *source, const char *tag)
 {
     size_t n = strlen(source), t = strlen(tag);
@@ -73,9 +73,9 @@ char *mounted_modes_text(const struct zf_fs_modes *m)
                          NULL, &ignored);
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- the existing mount ---------------------------------------------------------------------- */
 
-/* NULL with errno, which is 0 where the file can be read and is no JSON. */
+/* Loads a JSON file of the mount.  NULL: with errno, which is 0 if the file was read but is not JSON. */
 static json_t *mounted_load(const char *mountpoint, const char *name)
 {
     zf_auto(mem) char *path = NULL, *text = malloc(MAX_TEXT);
@@ -99,7 +99,7 @@ static json_t *mounted_load(const char *mountpoint, const char *name)
     return j;
 }
 
-/* The sum of a number over the objects of a list. */
+/* The sum of member `key` over all objects of a list. */
 static json_int_t mounted_sum(const json_t *list, const char *key)
 {
     json_int_t sum = 0;
@@ -147,7 +147,7 @@ static bool mounted_fail_foreign(const struct zf_mount *at, int sys, struct zf_e
     return true;
 }
 
-/* The first option that only one side has, to name it. */
+/* The first option in `has` that `lacks` does not have, for a message. */
 static const char *mounted_odd_one(json_t *has, json_t *lacks)
 {
     size_t i, k;
@@ -192,8 +192,8 @@ static void mounted_say_other(const struct mount_job *job, json_t *there, json_t
     }
 }
 
-/* A run directory shows its latest save, which may be another one by now: looked up as a mount
- * would.  A path that is the save itself needs no look. */
+/* True if the existing mount shows the requested save.  For a run directory this is its latest save, which may have
+ * changed since: it is looked up as for a new mount.  A path to a save always means that save. */
 static bool mounted_same_save(const struct mount_job *job, const char *shows, struct zf_err *err)
 {
     struct zf_err why;
@@ -273,7 +273,7 @@ int mounted_lock(const char *mountpoint)
     return fd;
 }
 
-/* The processes of the mount have copies of the descriptor, which this makes harmless. */
+/* Unlocks explicitly: the processes of the mount have copies of the descriptor, so closing it is not enough. */
 void mounted_unlock(int fd)
 {
     if (fd >= 0) {

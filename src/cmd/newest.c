@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs newest: the path of the newest save of a run that is whole; each newer one on stderr, with the reason. */
+/* zerofs newest: prints the path of the newest complete save of a run; on stderr, why newer ones were rejected. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,20 +8,20 @@
 #include "open.h"
 #include "print.h"
 
-/* How often something that is written while it is looked at is looked at again. */
+/* How many times the search is tried, if files change during it. */
 #define NEWEST_TRIES 5
 
 struct newest {
     const struct opts *o;
     const char *run;
-    struct zf_err *damage; /* of the save that is verified; code ZF_OK: none so far */
-    char *text;            /* what is said of saves that are passed over */
+    struct zf_err *damage; /* of the save being verified; code ZF_OK: none so far */
+    char *text;            /* the messages about rejected saves */
     size_t n_text, n_passed;
-    FILE *to;     /* writes text */
-    char *chosen; /* its path, or NULL */
+    FILE *to;     /* a memory stream that writes `text` */
+    char *chosen; /* path of the chosen save, or NULL */
 };
 
-/* Of a save in the run; malloc'ed. */
+/* The path of a save in the run; malloc'ed. */
 static char *newest_path(const char *run, const char *name)
 {
     const size_t len = strlen(run);
@@ -55,7 +55,7 @@ static void newest_found(void *ctx, const struct zf_finding *f)
     }
 }
 
-/* All that zerofs verify asks, but for code and coverage: what a pickle calls, and what zerofs does not show, is no damage. */
+/* Makes all checks of zerofs verify except code and coverage: calls in a pickle and data not shown are no damage. */
 static bool newest_verify_all(struct newest *n, struct zf_tree *tree, struct zf_err *err)
 {
     const struct zf_checkpoint *c = zf_tree_checkpoint(tree);
@@ -93,18 +93,18 @@ static bool newest_verify_all(struct newest *n, struct zf_tree *tree, struct zf_
     return ok;
 }
 
-/* By itself, as zerofs verify opens it: the store of the run has files of other saves. */
+/* Verifies a save, opened separately as by zerofs verify: the run's store also has files of other saves. */
 static bool newest_verify(void *ctx, const char *name, struct zf_err *err)
 {
     struct newest *n = ctx;
-    struct opts how = *n->o; /* borrows its texts */
+    struct opts how = *n->o; /* borrows its strings */
     zf_auto(mem) char *path = newest_path(n->run, name);
 
     if (!path)
         return zf_fail_sys(err, "look for the newest save");
     how.tag = NULL;
     how.recipe = (char *)"off";
-    how.model_cache = (char *)"off"; /* what the files say now */
+    how.model_cache = (char *)"off"; /* read the files themselves */
     zf_auto(tree) struct zf_tree *tree = open_tree(path, &how, err);
     return tree && newest_verify_all(n, tree, err);
 }

@@ -46,7 +46,7 @@ static bool open_wants_selection(const struct opts *o)
     return o->strip_prefix || o->rename.n || o->only.n || o->except.n;
 }
 
-/* A slip in a pattern must not pass for a selection. */
+/* Warns of a pattern that matches nothing, because it may be a typing error. */
 static void open_warn_unused(void *ctx, const char *option, const char *value)
 {
     (void)ctx;
@@ -54,7 +54,7 @@ static void open_warn_unused(void *ctx, const char *option, const char *value)
     (void)fprintf(stderr, "zerofs: warning: %s=%s matches no tensor\n", option, value);
 }
 
-/* The view's own option, said in the same words. */
+/* Gives the same warning for the patterns of keep=, an option of the view. */
 static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct opts *o)
 {
     for (uint32_t k = 0; k < o->keep.n; k++) {
@@ -95,7 +95,7 @@ static struct zf_checkpoint *open_found(struct zf_store *st, const struct opts *
     return zf_open(st, &how, err);
 }
 
-/* c is taken; NULL is fine. */
+/* Applies the options that select and rename tensors.  Takes c, which may be NULL. */
 static struct zf_checkpoint *open_selected(struct zf_checkpoint *c, const struct opts *o,
                                            struct zf_err *err)
 {
@@ -113,13 +113,13 @@ static struct zf_checkpoint *open_selected(struct zf_checkpoint *c, const struct
     return c && open_wants_selection(o) ? zf_checkpoint_select(c, &select, err) : c;
 }
 
-/* Failures of sources name their files as the user would, those of formats relative to the
- * directory that was pointed at: these get it put in front. */
+/* Completes the path in a failure: sources give the path as the user would, formats give it relative to
+ * the directory of the checkpoint, which is then put in front. */
 static void open_say_where(const struct zf_store *st, const char *path, struct zf_err *err)
 {
     const char *at = st && err->path[0] ? zf_store_name(st) : path;
     const char *slash = strrchr(at, '/');
-    /* A file that was pointed at: its directory counts. */
+    /* If the user gave a file, paths are relative to its directory. */
     bool file = at != path && zf_store_focus(st);
     int n = (int)(!file ? strlen(at) : slash ? (size_t)(slash - at) : 0);
 
@@ -127,7 +127,7 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
         (void)zf_err_in(err, "%.*s", n, at);
 }
 
-/* The newest save of the run that is whole, as -o tag=whole has it; *st_out: its store, also of a refusal, or NULL. */
+/* Opens the newest complete save of a run, as -o tag=whole does; *st_out: its store, also if it is refused, or NULL. */
 static struct zf_checkpoint *open_chosen(const char *run, const struct opts *o,
                                          const struct zf_choice *choice, struct zf_store **st_out,
                                          struct kept *k, struct zf_err *err)
@@ -151,7 +151,7 @@ bool open_newest(const char *run, const struct opts *o, const struct zf_choice *
                  bool *changed_out, struct zf_err *err)
 {
     struct zf_store *of;
-    /* What looks into a save may take much longer than all that is opened. */
+    /* Checking a save may take much longer than opening. */
     zf_auto(opening) struct opening line = {.mine = false};
 
     line = choice->accepts ? line : opening_begin(true);
@@ -165,9 +165,9 @@ bool open_newest(const char *run, const struct opts *o, const struct zf_choice *
     return c && !*changed_out;
 }
 
-/* A model that was kept is tried with a store of its own: what that one was asked is no part of an
- * opening.  False: there is no such place, or nobody answers, which a second store would wait for
- * as long. */
+/* Tries the cached model, with a separate store, because its requests do not belong to an opening.  False:
+ * the path does not exist, or the server does not answer, and a second store would wait as long
+ * again. */
 static bool open_kept(const char *path, const struct opts *o, struct kept *k,
                       struct zf_checkpoint **c_out, struct zf_err *err)
 {
@@ -182,8 +182,8 @@ static bool open_kept(const char *path, const struct opts *o, struct kept *k,
     return st != NULL;
 }
 
-/* A file system that lags may list a file seconds after it was written, when the index that names it is there already.
- * Of a save that young, and only there, a file that is missing is asked for once more. */
+/* A file system that caches attributes may list a file only seconds after it was written, and later than the index that
+ * names it.  So on these, a missing file of a save younger than this is looked up once more. */
 #define OPEN_YOUNG_SECONDS 60
 #define OPEN_LATE_SECONDS 2
 
@@ -199,8 +199,8 @@ static bool open_is_early(const struct zf_store *st, const struct zf_err *err)
     return true;
 }
 
-/* *changed_out: it was being written meanwhile, so that neither a checkpoint nor a refusal is worth
- * anything; *err says where. */
+/* Reads a checkpoint.  *changed_out: files changed meanwhile, so that neither a checkpoint nor a refusal
+ * is valid; *err names the file. */
 static struct zf_checkpoint *open_read(const char *path, const struct opts *o, struct kept *k,
                                        bool *changed_out, struct zf_err *err)
 {
@@ -241,7 +241,7 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
     return c ? open_selected(c, o, err) : open_read(path, o, &k, changed_out, err);
 }
 
-/* hf/ by -o recipe=; c is taken; NULL is fine. */
+/* Adds hf/ by -o recipe=.  Takes c, which may be NULL. */
 static struct zf_checkpoint *open_model(struct zf_checkpoint *c, const struct opts *o,
                                         struct zf_err *err)
 {
@@ -256,14 +256,14 @@ static struct zf_checkpoint *open_model(struct zf_checkpoint *c, const struct op
                : NULL;
 }
 
-/* The checkpoint without hf/. */
+/* Opens the checkpoint without hf/. */
 static struct zf_checkpoint *open_bare(const char *path, const struct opts *o, struct zf_err *err)
 {
-    /* A save may be opened by a read that looks into it first: that read waits. */
+    /* A read of a mount may open a save: that read waits. */
     bool changed, yields = zf_gate_yielding(false);
     struct zf_checkpoint *c = open_once(path, o, &changed, err);
 
-    /* Whoever replaced it may be done by now, and what was written be listed. */
+    /* The writer may have finished by now, and new files may be listed. */
     c = changed ? open_once(path, o, &changed, err) : c;
     (void)zf_gate_yielding(yields);
     return c;
@@ -276,11 +276,11 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     return open_model(open_bare(path, o, err), o, err);
 }
 
-/* What makes the model of hf/ later. */
+/* All that is needed to make the model of hf/ later. */
 struct open_later {
     struct zf_limits lim;
-    struct zf_gate
-        *gate; /* its settings are read, from storage that may hang: others wait as for a file */
+    struct zf_gate *
+        gate; /* reading the model's settings may hang with the storage: others wait as for a file */
 };
 
 static bool open_later_model(void *ctx, struct zf_checkpoint *c, struct zf_err *err)
@@ -317,7 +317,8 @@ static void open_later_free(void *ctx)
     free(l);
 }
 
-/* A recipe that was asked for is worked out now, to be refused; c is taken, and freed where it fails. */
+/* Prepares hf/ for later, but applies a recipe that the user named at once, so that it can be refused.  Takes c and
+ * frees it on failure. */
 static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct opts *o,
                                         struct zf_view_later *out, struct zf_err *err)
 {
@@ -374,10 +375,10 @@ bool open_is_refused(const char *path, const struct opts *o, const struct zf_che
     return !plain;
 }
 
-/* Does -o degraded, which is tried, get past a refusal? */
+/* True if opening with -o degraded, which is tried here, avoids the refusal. */
 static bool open_is_past(const char *path, const struct opts *o, const struct zf_err *err)
 {
-    struct opts again = *o; /* borrows its texts */
+    struct opts again = *o; /* borrows its strings */
     struct zf_err ignored;
 
     if (!open_is_damage(path, o, err) && (o->degraded || err->code != ZF_E_UNSUPPORTED))
@@ -389,7 +390,7 @@ static bool open_is_past(const char *path, const struct opts *o, const struct zf
 
 void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
 {
-    /* A sentence of another kind may hold these words in a name from the file. */
+    /* Other messages may contain the name of a limit by chance, in a name from the file. */
     const char *limit = err->code == ZF_E_LIMIT ? zf_limits_named(err->msg) : NULL;
 
     if (err->hint)
@@ -400,7 +401,7 @@ void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
         zf_err_hint(err, "-o degraded shows the rest");
 }
 
-/* later: open_begin's; c is taken. */
+/* Makes the tree of c, which it takes; later: from open_begin. */
 static struct zf_tree *open_view(struct zf_checkpoint *c, const struct opts *o,
                                  const struct zf_view_later *later, struct zf_err *err)
 {
@@ -418,7 +419,7 @@ static struct zf_tree *open_view(struct zf_checkpoint *c, const struct opts *o,
     return zf_tree_new(c, &how, err);
 }
 
-/* Without a line of progress: a mount opens saves while it serves. */
+/* Opens a tree without a progress line, for mounts, which open saves while they serve. */
 static struct zf_tree *open_tree_served(const char *path, const struct opts *o, struct zf_err *err)
 {
     struct zf_view_later later = {.model = NULL};
@@ -456,7 +457,7 @@ uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct o
     zf_auto(access) struct access a = {.gid = (gid_t)o->gid};
     struct zf_err why;
 
-    /* Objects have no owner and mode. */
+    /* Remote objects have no owner or mode. */
     if (!opts_passes(o, "allow_other") || where_is_remote(path))
         return 0;
     access_add_checkpoint(&a, zf_tree_checkpoint(t), path);
@@ -475,7 +476,7 @@ static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
                                  uint16_t *withheld_out, struct zf_err *err)
 {
     const struct open_saves *s = ctx;
-    struct opts o = *s->o; /* borrows its texts */
+    struct opts o = *s->o; /* borrows its strings */
 
     o.tag = (char *)tag;
     struct zf_tree *tree = open_tree_served(run, &o, err);
@@ -483,7 +484,7 @@ static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
     return tree;
 }
 
-/* The save that the choice considers first, from the model that was kept, or kept for the next time. */
+/* Opens the save that the choice considers first, from the cached model or caching it for the next time. */
 static struct zf_checkpoint *open_first(const char *run, const struct opts *o,
                                         const struct zf_choice *choice, struct zf_err *err)
 {
@@ -496,7 +497,7 @@ static struct zf_checkpoint *open_first(const char *run, const struct opts *o,
         return NULL;
     if (c && strcmp(c->tag, choice->first) == 0)
         return c;
-    zf_checkpoint_free(c); /* of another save */
+    zf_checkpoint_free(c); /* it is of another save */
     c = open_chosen(run, o, choice, &of, &k, err);
     zf_auto(store) struct zf_store *st = of;
     if (c && k.keep && zf_store_unchanged(st, &changed))

@@ -6,13 +6,14 @@
 
 #include "progress.h"
 
-#define OPENING_SECONDS 2.0 /* until the line comes */
+#define OPENING_SECONDS 2.0 /* until the line appears */
 
 static struct {
-    pthread_mutex_t lock; /* of `taken`, and against an end while somebody clears */
+    pthread_mutex_t
+        lock; /* protects `taken`; prevents that the line ends while a thread clears it */
     bool taken;
     struct progress_watch watch;
-    struct zf_begun before; /* when it began */
+    struct zf_begun before; /* the counters when it began */
     bool many;
 } opening = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

@@ -109,7 +109,7 @@ bool opts_passes(const struct opts *o, const char *word)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-/* words: a|b|c, from the first one on.  Gives the place of `value` among them, or -1. */
+/* The position of `value` among words (a|b|c), counted from 0, or -1. */
 static int options_place(const char *words, const char *value)
 {
     int i = 0;
@@ -134,7 +134,7 @@ static bool options_owner(enum option_kind kind, const char *name, uint64_t *out
 
 static bool options_seconds(const char *value, uint64_t *out)
 {
-    const double most = 1.8e10; /* what fits in ns */
+    const double most = 1.8e10; /* seconds, so that ns fit in 64 bits */
     char *end;
     double v = strtod(value, &end);
 
@@ -164,7 +164,7 @@ static bool options_number(const struct option_row *r, const char *value, uint64
     return errno == 0 && *end == '\0' && *out >= (r->kind == JOBS) && *out <= most;
 }
 
-/* By kinds from WORD on. */
+/* Indexed by kind, starting with WORD. */
 static const char *const options_needs[] = {
     "one of",
     "a size such as 5G",
@@ -220,7 +220,7 @@ static bool options_set_number(uint64_t *field, const struct option_row *r, cons
     return true;
 }
 
-/* again: it was given before. */
+/* Sets the field of an option; again: it was given before. */
 static bool options_set(struct opts *o, const struct option_row *r, const char *value, bool again,
                         struct zf_err *err)
 {
@@ -237,14 +237,14 @@ static bool options_set(struct opts *o, const struct option_row *r, const char *
         return true;
     }
     if (options_is_list(r)) {
-        /* A word for libfuse is the option's name. */
+        /* For libfuse options the word is the option's name. */
         return options_append(field, r->kind == PASS ? r->name : value, err);
     }
     return r->kind < WORD ? options_set_text(field, r, value, again, err)
                           : options_set_number(field, r, value, again, err);
 }
 
-/* value: NULL when there was no '='. */
+/* value: NULL if there was no '='. */
 bool option_give(struct opts *o, const struct option_row *r, const char *value, struct zf_err *err)
 {
     bool again = o->given[r - option_rows];
@@ -253,8 +253,9 @@ bool option_give(struct opts *o, const struct option_row *r, const char *value, 
     return options_set(o, r, value, again, err);
 }
 
-/* A daemon leaves the directory it was started in.  A path that is missing is reported when it is opened; that of a
- * cache may be made then, but where words may stand instead, one without a slash is a misspelt word. */
+/* Makes a path absolute, because a daemon leaves its working directory.  A missing path is reported when it is
+ * opened, or created then, for a cache; but if the option also takes words, a missing path without '/' is a
+ * misspelt word. */
 static bool options_make_absolute(char **path, const struct option_row *r, struct zf_err *err)
 {
     const bool word = *path && options_place(r->meta, *path) >= 0;
@@ -316,7 +317,7 @@ bool opts_finish(struct opts *o, struct zf_err *err)
     return true;
 }
 
-/* ---- what is in force -------------------------------------------------------------------------- */
+/* ---- options in force -------------------------------------------------------------------------- */
 
 static const char *options_number_text(const struct option_row *r, uint64_t v, char out[40])
 {
@@ -365,7 +366,7 @@ void opts_each(const struct opts *o, unsigned counts, opts_fn *fn, void *ctx)
     }
 }
 
-/* With their ends, which no name or value can hold. */
+/* Adds name and value with their terminating NULs, which separate them unambiguously. */
 static void options_add(void *ctx, const char *name, const char *value)
 {
     zf_out_add(ctx, name, strlen(name) + 1);
@@ -373,7 +374,8 @@ static void options_add(void *ctx, const char *name, const char *value)
     zf_out_u8(ctx, value != NULL);
 }
 
-/* A directory changes with every file that is put into it, and what of it is read has facts of its own. */
+/* Adds size and times of a file, not of a directory: its times change with any file added to it, and the files that are
+ * read from it are tracked separately. */
 static void options_add_file(struct zf_out *to, const char *path)
 {
     struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of all commands, from -o lists and from the command line.  options.def has a row an option: by its row alone an
- * option is read, checked, given its default, listed by --help and by completions, and written into identities. */
+/* The options of all commands, from -o lists and from the command line.  options.def has a row per option, which alone
+ * decides how it is parsed and checked, its default, its --help and completion, and its part in digests. */
 #ifndef ZF_CMD_OPTIONS_H
 #define ZF_CMD_OPTIONS_H
 
@@ -14,7 +14,7 @@ struct opt_list {
     zf_vec(char *);
 };
 
-/* Places of the words of lost=, changed= and color=; those of io= and xattrs= are those of zf/fs.h. */
+/* Positions of the words of lost=, changed= and color=; for io= and xattrs= see zf/fs.h. */
 enum { LOST_EIO, LOST_OMIT, LOST_NAN };
 enum { CHANGED_AUTO, CHANGED_STRICT };
 enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
@@ -28,14 +28,14 @@ enum {
 #undef OWN
 };
 
-/* By rows of options.def.  Texts without a default are NULL until they are given. */
+/* The fields that options.def refers to.  Strings without a default are NULL until given. */
 struct opts {
     char *format, *tag, *strip_prefix, *side, *recipe, *tp_rules, *fsname, *subtype, *model_cache,
         *cacert, *cache_dir, *local_cache, *rtol, *atol, *file, *check;
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, current, nonempty, debug, verbose, io_uring;
-    bool all_copies;   /* the model says where all replicas are: no option, verify's */
-    bool auto_unmount; /* the supervisor does it anyway */
+    bool all_copies;   /* record the locations of all replicas; not an option, set by verify */
+    bool auto_unmount; /* has no effect: the supervisor always does it */
     uint64_t lost, changed, io, xattrs, color;
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,
         cache_size;
@@ -46,7 +46,7 @@ struct opts {
     uint64_t jobs; /* 0: not given */
 
     bool given[N_OPTIONS];
-    bool by_mount8; /* the words are those of mount(8), which says "rw" when nobody said "ro" */
+    bool by_mount8; /* the options come from mount(8), which adds "rw" unless "ro" is given */
     uint32_t shown; /* show, as bits of enum zf_show */
     struct zf_limits lim;
 };
@@ -58,30 +58,31 @@ static inline void zf_auto_opts(struct opts *o)
     opts_fini(o);
 }
 
-/* When all are read: defaults, options that contradict each other, absolute paths.  opts_parse does it. */
+/* After all options: sets defaults, refuses contradictions, makes paths absolute.  opts_parse calls it. */
 bool opts_finish(struct opts *o, struct zf_err *err) ZF_CHECKED;
 
-/* Was this word given, which goes to libfuse as it is? */
+/* True if this word, which is passed on to libfuse, was given. */
 bool opts_passes(const struct opts *o, const char *word);
 
-/* Threads: -j, or one a CPU. */
+/* The number of threads: -j, or one per CPU. */
 uint32_t opts_jobs(const struct opts *o);
 
-/* Things that options decide (options.def); or that it was given. */
+/* What an option affects (see options.def); OPTS_GIVEN: that it was given. */
 enum { OPTS_MODEL = 1, OPTS_BYTES = 2, OPTS_SHOWN = 4, OPTS_GIVEN = 8 };
 
-/* Calls fn with every option that counts for one of `counts`, as it is in force, in the order of the rows.  value: as a user
- * would write it; NULL of a switch.  Those without a value, and the first of several words, are left out. */
+/* Calls fn for every option that affects one of `counts`, with its value in force, in the order of the rows.
+ * value: as a user would write it; NULL for a switch.  Those without a value, and the first of several words, are
+ * left out. */
 typedef void opts_fn(void *ctx, const char *name, const char *value);
 void opts_each(const struct opts *o, unsigned counts, opts_fn *fn, void *ctx);
 
-/* SHA-256 of those, with size and times of the files that they name.  Errors: ZF_E_NOMEM. */
+/* The SHA-256 of these options, and of size and times of files that they name.  Errors: ZF_E_NOMEM. */
 bool opts_digest(const struct opts *o, unsigned counts, uint8_t out[32],
                  struct zf_err *err) ZF_CHECKED;
 
 /* ---- the rows, for parse.c ---- */
 
-/* As options.def explains them. */
+/* Explained in options.def. */
 enum option_kind {
     FLAG,
     TEXT,
@@ -103,24 +104,24 @@ enum option_kind {
 extern const struct option_row {
     const char *name;
     char letter;
-    bool own; /* a flag of its commands, in no list */
+    bool own; /* a flag of its commands, not allowed in -o lists */
     enum option_kind kind;
-    size_t at; /* of the field in struct opts */
+    size_t at; /* offset of the field in struct opts */
     const char *dflt;
     unsigned commands, counts;
     const char *meta, *help;
 } option_rows[N_OPTIONS];
 
-/* Does the command take options in lists? */
+/* True if the command takes -o lists. */
 bool option_lists(const struct cmd *c);
-/* Is the row in the command's --help? */
+/* True if the row is in the command's --help. */
 bool option_listed(const struct cmd *c, const struct option_row *r);
-/* Does the command take it?  Every command that opens a checkpoint takes those that only matter for a tree, without effect,
- * so that one list of options serves all. */
+/* True if the command accepts the option.  Every command that opens a checkpoint also accepts, and ignores, options
+ * that only matter for a tree, so that the same list works for all. */
 bool option_accepts(const struct cmd *c, const struct option_row *r);
 
-/* Sets the field; value: NULL when there was no '='.  Errors: ZF_E_USAGE malformed, or given before with another
- * value. */
+/* Sets the field of an option; value: NULL if there was no '='.  Errors: ZF_E_USAGE malformed, or given before with
+ * another value. */
 bool option_give(struct opts *o, const struct option_row *r, const char *value,
                  struct zf_err *err) ZF_CHECKED;
 
