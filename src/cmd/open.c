@@ -279,8 +279,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
 /* All that is needed to make the model of hf/ later. */
 struct open_later {
     struct zf_limits lim;
-    struct zf_gate *
-        gate; /* reading the model's settings may hang with the storage: others wait as for a file */
+    struct zf_gate *gate; /* held while the settings are read, as storage may hang; others wait */
 };
 
 static bool open_later_model(void *ctx, struct zf_checkpoint *c, struct zf_err *err)

@@ -9,8 +9,7 @@
 #define OPENING_SECONDS 2.0 /* until the line appears */
 
 static struct {
-    pthread_mutex_t
-        lock; /* protects `taken`; prevents that the line ends while a thread clears it */
+    pthread_mutex_t lock; /* of `taken`; the line does not end while a thread clears it */
     bool taken;
     struct progress_watch watch;
     struct zf_begun before; /* the counters when it began */

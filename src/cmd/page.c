@@ -12,7 +12,7 @@
 
 /* ---- the terminal ------------------------------------------------------------------------------ */
 
-/* By LC_ALL, LC_CTYPE or LANG.  The process's own locale stays that of C, which numbers are read and written in. */
+/* Decides by LC_ALL, LC_CTYPE or LANG.  The process itself stays in the C locale, for reading and writing numbers. */
 static bool page_is_utf8(void)
 {
     static enum { UNKNOWN, OTHER, UTF8 } found;
@@ -40,7 +40,7 @@ static size_t page_columns(FILE *to)
     return columns > 0 && columns < 100000 ? (size_t)columns : 80;
 }
 
-/* no-color.org: set and not empty. */
+/* Respects NO_COLOR, if set and not empty (no-color.org). */
 static bool page_wants_colour(bool terminal, uint64_t colour)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -78,12 +78,12 @@ const char *page_look_end(const struct page *p)
 
 /* ---- characters -------------------------------------------------------------------------------- */
 
-/* Characters of zerofs's own sentences. */
+/* Non-ASCII characters in zerofs's own messages, and their replacements. */
 static const struct {
     const char *utf8, *ascii;
 } page_own[] = {{"…", "..."}, {"×", "x"}, {"–", "-"}, {"≥", ">="}, {"≤", "<="}};
 
-/* How the first character of p[n] is shown; *len_out: its bytes.  NULL: as it is. */
+/* The replacement for the first character of p[n]; *len_out: its length.  NULL: it is printed as it is. */
 static const char *page_instead(const struct page *page, const char *p, size_t n, size_t *len_out)
 {
     const size_t len = zf_utf8_len(p, n);
@@ -108,7 +108,7 @@ void page_text(const struct page *p, const char *text, size_t n)
     }
 }
 
-/* Columns of text[n]; *fit_out: the bytes of its beginning that take at most `room` of them. */
+/* The width of text[n] in columns; *fit_out: the length of its longest beginning that fits into `room` columns. */
 static size_t page_measure(const struct page *p, const char *text, size_t n, size_t room,
                            size_t *fit_out)
 {
@@ -135,8 +135,8 @@ static void page_indent(const struct page *p, const char *label)
                   n < PAGE_LABEL_WIDTH ? (int)(PAGE_LABEL_WIDTH - n) : 1, "");
 }
 
-/* The words of a text and the line's end, at column `indent` of this line and of those below.  whole: words that no line holds
- * are not cut. */
+/* Prints a text and a newline, wrapped, starting at column `indent` of each line.  whole: words that are longer
+ * than a line are not cut. */
 static void page_words(const struct page *p, size_t indent, const char *text, bool whole)
 {
     const size_t room = p->width > indent + 20 ? p->width - indent : 20;
@@ -178,7 +178,7 @@ void page_hang(const struct page *p, size_t indent, const char *text)
         (void)fprintf(p->to, "%s\n", text);
         return;
     }
-    if (p->width < indent + 20) { /* of a narrow terminal */
+    if (p->width < indent + 20) { /* a narrow terminal */
         (void)fprintf(p->to, "\n%*s", PAGE_BELOW, "");
         indent = PAGE_BELOW;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text for people: labels with sentences behind them, broken between words at the width of the terminal; colour and characters
- * as the terminal takes them. */
+/* Text output: labels followed by text, wrapped at the terminal's width; colours and characters that the terminal
+ * supports. */
 #ifndef ZF_CMD_PAGE_H
 #define ZF_CMD_PAGE_H
 
@@ -8,38 +8,39 @@
 
 #include "options.h"
 
-/* A stream and what it takes. */
+/* An output stream and its capabilities. */
 struct page {
     FILE *to;
-    size_t width; /* columns; SIZE_MAX where it is no terminal */
+    size_t width; /* columns; SIZE_MAX if it is not a terminal */
     bool terminal, utf8, colour;
 };
-/* colour: enum of --color=. */
+/* colour: the enum value of --color=. */
 struct page page_of(FILE *to, uint64_t colour);
 
 enum page_look { PAGE_PLAIN, PAGE_LABEL, PAGE_GOOD, PAGE_BAD, PAGE_DIR };
-/* The escape sequence that begins a look, and the one that ends each; "" where there is no colour. */
+/* The escape sequences that begin and end a style; "" without colour. */
 const char *page_look(const struct page *p, enum page_look look);
 const char *page_look_end(const struct page *p);
 
-/* Columns that the label takes. */
+/* Columns reserved for the label. */
 #define PAGE_LABEL_WIDTH 11
 
-/* "label      text", further lines below the text.  A word that no line holds is cut and ends in "…".  The text may hold names
- * from the checkpoint. */
+/* Prints "label      text", with further lines below the text.  A word longer than a line is cut and ends in "…".
+ * The text may contain names from the checkpoint. */
 void page_line(const struct page *p, const char *label, const char *text);
 
-/* The text and the line's end behind `indent` columns that the line has already, as page_line's, but that no word
- * is cut; no terminal: as it is. */
+/* Prints the text and a newline, wrapped as by page_line, after `indent` columns that are already printed; cuts no
+ * word. If p is not a terminal, prints the text as it is. */
 void page_hang(const struct page *p, size_t indent, const char *text);
 
-/* The last column of a table, behind `used` others and indented: a text or a name from the checkpoint, on a line of its own,
- * below, if the terminal's does not hold it.  Names stay whole.  Gives the columns that a terminal's line has then. */
+/* Prints the last column of a table, indented, after `used` columns: a text or a name from the checkpoint.  If it
+ * does not fit the terminal's line, it goes on a separate line below, uncut.  Returns the columns used in that
+ * line. */
 #define PAGE_BELOW 4
 size_t page_last(const struct page *p, size_t used, size_t indent, const char *text);
 
-/* The text without a line's end; outside UTF-8 locales "…" and "×" as ASCII, and on a terminal '?' for whatever it would obey or
- * cannot show. */
+/* Prints the text without newline; outside UTF-8 locales "…" and "×" as ASCII, and on a terminal '?' for control and
+ * unprintable characters. */
 void page_text(const struct page *p, const char *text, size_t n);
 
 #endif

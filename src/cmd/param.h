@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors that are named on the command line. */
+/* Finds tensors given on the command line. */
 #ifndef ZF_CMD_PARAM_H
 #define ZF_CMD_PARAM_H
 
 #include <zf/each.h>
 #include <zf/view.h>
 
-/* A file of the tree that is a tensor. */
+/* A tensor file of the tree. */
 struct param {
     uint64_t ino;
     struct zf_node_tensor x;
 };
 
-/* The tensor at path (normal, zf_each_normal), which may lack the suffix of its type.  False: there is none. */
+/* Finds the tensor at path (normalized by zf_each_normal), with or without the suffix of its dtype.  False: there
+ * is none. */
 bool param_walk(struct zf_tree *t, const char *path, struct param *out);
 
-/* Of a path that is none: calls each for what matches it as a pattern.  Errors: ZF_E_USAGE it is a directory or another
- * file; ZF_E_NOENT nothing matches, with the names most like it; those of each. */
+/* For a path that is no tensor: calls each for what matches it as a pattern.  Errors: ZF_E_USAGE it is a directory
+ * or another file; ZF_E_NOENT nothing matches, with the most similar names; those of each. */
 bool param_match(struct zf_tree *t, const char *path, const struct zf_each *each,
                  struct zf_err *err) ZF_CHECKED;
 

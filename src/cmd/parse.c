@@ -11,10 +11,10 @@
 
 #include "page.h"
 
-/* ---- words of other programs, which come along in fstab and from mount(8) ---------------------- */
+/* ---- options of other programs, which come from fstab and mount(8) ----------------------------- */
 
-/* Words of fstab(5), mount(8), systemd and mount.fuse3(8) that mean nothing to a read-only view
- * which is cached anyway; a "=" means any value. */
+/* Options of fstab(5), mount(8), systemd and mount.fuse3(8) that make no difference to a read-only view,
+ * which is cached anyway; a "=" stands for any value. */
 static const char foreign_words[] =
     " ro defaults auto noauto user user= nouser users nousers owner noowner group nogroup _netdev"
     " nofail comment= helper= uhelper= exec noexec suid nosuid dev nodev atime noatime relatime"
@@ -24,7 +24,7 @@ static const char foreign_words[] =
     " use_ino readdir_ino async_read sync_read big_writes large_read hard_remove clone_fd"
     " max_idle_threads= ";
 
-/* Does the word ask for nothing that a read-only view could do differently? */
+/* True if the option makes no difference and is ignored. */
 static bool parse_ignored(const char *word)
 {
     char key[64];
@@ -35,7 +35,7 @@ static bool parse_ignored(const char *word)
             snprintf(key, sizeof key, " %.*s ", n, word) > 0 && strstr(foreign_words, key));
 }
 
-/* Words that mount(8) knows and a view of a checkpoint cannot follow. */
+/* Options of mount(8) that a view of a checkpoint does not support. */
 static const struct {
     const char *word, *why;
 } foreign_no[] = {
@@ -43,7 +43,7 @@ static const struct {
     {"remount", "the options of a mount stay as they are; unmount it and mount it again"},
 };
 
-/* Why a word that mount(8) knows cannot be followed, or NULL. */
+/* Why an option of mount(8) is not supported, or NULL. */
 static const char *parse_refused(const char *word)
 {
     for (size_t i = 0; i < sizeof foreign_no / sizeof foreign_no[0]; i++)
@@ -54,7 +54,7 @@ static const char *parse_refused(const char *word)
 
 /* ---- lists and the command line ---------------------------------------------------------------- */
 
-/* The first n bytes of word name no option. */
+/* Fails because the first n bytes of word are the name of no option. */
 static bool parse_unknown_option(const char *word, size_t n, const struct cmd *c,
                                  struct zf_err *err)
 {
@@ -69,14 +69,14 @@ static bool parse_unknown_option(const char *word, size_t n, const struct cmd *c
                    zf_nearest_text(&near, hint, sizeof hint));
 }
 
-/* last: the row of the word in front, kept between calls. */
+/* Applies a word of a list; last: the row of the word before it, kept between calls. */
 static bool parse_apply_word(struct opts *o, const struct cmd *c, char *word,
                              const struct option_row **last, struct zf_err *err)
 {
     const struct option_row *before = *last;
 
-    /* "-o show=raw,npy": the comma that separates options separates these words, too; but behind
-     * another word "auto" can only be that of fstab(5). */
+    /* "-o show=raw,npy": a comma separates options and also the words of one; but "auto" after
+     * another word can only be the option of fstab(5). */
     if (before && before->kind == WORDS && zf_show_word(word) && strcmp(word, "auto") != 0)
         return option_give(o, before, word, err);
     *last = NULL;
@@ -113,7 +113,7 @@ bool opts_list(struct opts *o, const struct cmd *c, const char *list, struct zf_
         size_t n = 0;
 
         for (; *p && *p != ','; p++) {
-            /* "\\," is a comma; every other backslash is the value's own (a regex). */
+            /* "\\," is a comma; any other backslash belongs to the value (a regex). */
             p += p[0] == '\\' && p[1] == ',';
             word[n++] = *p;
         }
@@ -125,7 +125,7 @@ bool opts_list(struct opts *o, const struct cmd *c, const char *list, struct zf_
     }
 }
 
-/* getopt_long's values of long options; letters are their own. */
+/* getopt_long's values for long options; those of letters are the letters. */
 #define HELP 999
 #define FIRST_ROW 1000
 
@@ -156,7 +156,7 @@ static void parse_fill_tables(struct getopt_tables *t, const struct cmd *c)
     t->longs[n + 1] = (struct option){0};
 }
 
-/* The row of what getopt_long found, or NULL. */
+/* The row of the option that getopt_long found, or NULL. */
 static const struct option_row *parse_found(const struct cmd *c, int found)
 {
     for (int i = 0; i < N_OPTIONS; i++)
@@ -256,7 +256,7 @@ void opts_help(FILE *to, const struct cmd *c)
     parse_help_rows(to, c, false);
 }
 
-/* The words that an option takes, for shells; of format= all names. */
+/* Prints the words that an option takes, for shells; for format= the names of all formats. */
 static void parse_complete_values(FILE *to, const struct option_row *r)
 {
     const char *name =

@@ -28,7 +28,7 @@ double progress_took(const struct progress *p)
     return progress_now() - p->start;
 }
 
-/* Bytes a second since the oldest mark that is kept; 0 when nothing was moved. */
+/* Bytes per second since the oldest mark; 0 if none were moved. */
 static double progress_rate(struct progress *p, double now, uint64_t moved)
 {
     const uint64_t oldest = p->n < PROGRESS_MARKS ? 0 : p->n % PROGRESS_MARKS;
@@ -44,7 +44,7 @@ static double progress_rate(struct progress *p, double now, uint64_t moved)
     return rate;
 }
 
-/* Puts it behind out[*n], whose room is 200, unless it would not fit the line. */
+/* Appends text at out[*n], unless it does not fit the line. */
 static void progress_add(char out[200], size_t *n, size_t width, const char *text)
 {
     const int put = snprintf(NULL, 0, "%s%s", *n ? ", " : "", text);
@@ -53,7 +53,7 @@ static void progress_add(char out[200], size_t *n, size_t width, const char *tex
         *n += (size_t)snprintf(out + *n, 200 - *n, "%s%s", *n ? ", " : "", text);
 }
 
-/* What is said of bytes. */
+/* Appends the part of the line about bytes. */
 static void progress_add_bytes(char out[200], size_t *n, size_t width, struct progress *p,
                                const struct progress_at *at)
 {
@@ -78,7 +78,7 @@ static void progress_add_bytes(char out[200], size_t *n, size_t width, struct pr
 
 static void progress_add_items(char out[200], size_t *n, size_t width, const struct progress_at *at)
 {
-    /* One of them is being worked on, but for a count of those that are done. */
+    /* Shows the number of the current item or, with `doing`, of items done. */
     const uint64_t item = at->doing ? at->item : at->item < at->items ? at->item + 1 : at->items;
     char part[100], of[40] = "";
 
@@ -121,7 +121,7 @@ void progress_clear(struct progress *p)
     }
 }
 
-/* ---- by a thread ------------------------------------------------------------------------------- */
+/* ---- in a thread ------------------------------------------------------------------------------- */
 
 static void *progress_watching(void *arg)
 {

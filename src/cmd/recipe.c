@@ -10,10 +10,10 @@
 #include "print.h"
 #include "recipe_file.h"
 
-/* The checkpoint as it is called, without any recipe. */
+/* Opens the checkpoint with its own names, without any recipe. */
 static struct zf_checkpoint *recipe_open(const char *path, const struct opts *o, struct zf_err *err)
 {
-    struct opts without = *o; /* borrows its texts */
+    struct opts without = *o; /* borrows its strings */
     char off[] = "off";
 
     without.recipe = off;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs show: prints the numbers of a tensor, or of a slice of it, as numpy lays them out.  Reads no more than these. */
+/* zerofs show: prints the elements of a tensor, or of a slice of it, in numpy's layout.  Reads only what it prints. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,34 +15,34 @@
 #include "param.h"
 #include "print.h"
 
-/* Elements of an axis that is printed in full; of a longer one half as many from either end. */
+/* An axis of up to this many elements is printed in full; of a longer one, half as many at each end. */
 #define SHOW_AXIS 6
-/* The most elements of a layout, and elements that are read at a time. */
+/* The most elements that are printed, and the number read at a time. */
 #define SHOW_MOST 100000
 #define SHOW_READ 4096
-/* Columns of a line, as numpy has them. */
+/* Columns of a line, as in numpy. */
 #define SHOW_LINE 79
 
-/* ZF_SLICE_DIMS of them. */
+/* ZF_SLICE_DIMS brackets each. */
 static const char show_open[] = "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[";
 static const char show_close[] = "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]";
 
 struct show {
     struct zf_tree *tree;
     const char *given;
-    char *path;       /* of the tensor, normal */
-    const char *text; /* the slice behind it in given; or "" */
+    char *path;       /* of the tensor, normalized */
+    const char *text; /* the slice that follows the path in `given`, or "" */
     struct param at;
     struct zf_slice slice;
-    uint64_t stride[ZF_SLICE_DIMS]; /* elements, of the tensor's axes */
-    uint32_t axis[ZF_SLICE_DIMS];   /* those that the result has */
+    uint64_t stride[ZF_SLICE_DIMS]; /* of the tensor's axes, in elements */
+    uint32_t axis[ZF_SLICE_DIMS];   /* the tensor's axes that the result keeps */
     uint32_t n_axes;
     void (*write)(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p);
 };
 
-/* ---- what is asked for ------------------------------------------------------------------------- */
+/* ---- the requested slice ----------------------------------------------------------------------- */
 
-/* Finds the tensor of "PATH" or "PATH[SLICE]"; s->path is cut in two there. */
+/* Finds the tensor of "PATH" or "PATH[SLICE]"; ends s->path before the '['. */
 static bool show_split(struct show *s, struct zf_err *err)
 {
     const size_t n = strlen(s->path);
@@ -83,7 +83,7 @@ static const struct zf_slice_axis *show_axis(const struct show *s, uint32_t k)
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
-/* Number in the tensor of the element at index [n_axes] of the result. */
+/* The position in the tensor (in elements) of the element at index [n_axes] of the result. */
 static uint64_t show_place(const struct show *s, const uint64_t *index)
 {
     uint64_t at = 0;
@@ -97,7 +97,7 @@ static uint64_t show_place(const struct show *s, const uint64_t *index)
     return at;
 }
 
-/* n elements of the result's last axis from index on; out: room for them. */
+/* Reads n elements along the result's last axis, from `index` on, into out. */
 static bool show_read(const struct show *s, const uint64_t *index, uint64_t n, uint8_t *out,
                       struct zf_err *err)
 {
@@ -125,7 +125,7 @@ static bool show_read(const struct show *s, const uint64_t *index, uint64_t n, u
 
 /* ---- numpy's layout ---------------------------------------------------------------------------- */
 
-/* Elements of an axis that are printed. */
+/* The number of printed elements (slots) of an axis with n elements. */
 static uint64_t show_slots(uint64_t n)
 {
     return n > SHOW_AXIS ? SHOW_AXIS : n;
@@ -139,7 +139,7 @@ static uint64_t show_slot(uint64_t n, uint64_t i)
 
 typedef char show_text[ZF_NUMBER_MAX];
 
-/* A row of the layout: the texts of the elements of the last axis. */
+/* Formats a row of the layout: the printed elements of the last axis. */
 static bool show_load_row(const struct show *s, uint64_t *index, show_text *out, struct zf_err *err)
 {
     const uint32_t last = s->n_axes - 1, each = zf_dtype_info(s->at.x.dtype)->bytes;
@@ -157,7 +157,8 @@ static bool show_load_row(const struct show *s, uint64_t *index, show_text *out,
     return true;
 }
 
-/* Moves slot [n_axes - 1] to the next row; returns how many of these axes began anew, n_axes - 1 at the end. */
+/* Advances slot [n_axes - 1] to the next row; returns how many axes wrapped around to 0: n_axes - 1 after the last
+ * row. */
 static uint32_t show_next_row(const struct show *s, uint64_t *slot)
 {
     uint32_t turned = 0;
@@ -190,7 +191,7 @@ static void show_print_row(const struct show *s, show_text *text, int width, uin
     }
 }
 
-/* The text between two rows: `turned` axes ended, and the next one moved on to slot at. */
+/* Prints the text between two rows: `turned` axes ended, and the next one advanced to its value in slot. */
 static void show_print_end(const struct show *s, uint32_t turned, const uint64_t *slot)
 {
     const uint32_t moved = s->n_axes - 2 - turned;
@@ -205,7 +206,7 @@ static void show_print_end(const struct show *s, uint32_t turned, const uint64_t
     }
 }
 
-/* The texts of all rows, and the width of the longest; NULL with an error. */
+/* Formats all rows and sets *width to that of the longest element; NULL on error. */
 static show_text *show_load_rows(const struct show *s, uint64_t rows, int *width,
                                  struct zf_err *err)
 {
@@ -240,7 +241,7 @@ static bool show_load_scalar(const struct show *s, show_text out, struct zf_err 
     return true;
 }
 
-/* Printed once all was read. */
+/* Prints the heading; called after everything was read. */
 static void show_head(const struct show *s)
 {
     print_name(stdout, s->path);
@@ -250,7 +251,7 @@ static void show_head(const struct show *s)
     (void)putchar('\n');
 }
 
-/* Rows of the layout; 0: an axis is empty, and so is the layout; more than SHOW_MOST: too many. */
+/* The number of rows in the layout; 0: an axis is empty; more than SHOW_MOST: too many. */
 static uint64_t show_rows(const struct show *s)
 {
     uint64_t rows = 1;
@@ -308,7 +309,7 @@ static bool show_layout(const struct show *s, struct zf_err *err)
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
-/* The elements of one row, with commas between them. */
+/* Prints the elements of a row, separated by commas. */
 static bool show_json_row(const struct show *s, uint64_t *index, struct zf_err *err)
 {
     const uint32_t last = s->n_axes - 1, each = zf_dtype_info(s->at.x.dtype)->bytes;
@@ -329,7 +330,7 @@ static bool show_json_row(const struct show *s, uint64_t *index, struct zf_err *
     return true;
 }
 
-/* As numpy's tolist(): what is inside of an empty axis is not there. */
+/* Prints nested lists like numpy's tolist(): an empty axis has nothing inside. */
 static bool show_json_values(struct show *s, struct zf_err *err)
 {
     uint64_t index[ZF_SLICE_DIMS] = {0};
