@@ -259,7 +259,7 @@ static struct zf_checkpoint *open_model(struct zf_checkpoint *c, const struct op
 /* Opens the checkpoint without hf/. */
 static struct zf_checkpoint *open_bare(const char *path, const struct opts *o, struct zf_err *err)
 {
-    /* A read of a mount may open a save: that read waits. */
+    /* A read of a mount may open a save: it waits, and does not fail with ZF_E_BUSY. */
     bool changed, yields = zf_gate_yielding(false);
     struct zf_checkpoint *c = open_once(path, o, &changed, err);
 

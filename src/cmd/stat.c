@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs stat: smallest, largest, mean and deviation of tensors, with their zeros, NaN and infinities.  Tensors are cut
- * into stretches of fixed numbers of elements, which threads read and sum up, and which are joined in their order. */
+/* zerofs stat: minimum, maximum, mean and standard deviation of tensors, and their numbers of zeros, NaNs and
+ * infinities. Tensors are cut into stretches of a fixed number of elements; threads read and reduce them, and the
+ * results are joined in order. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +20,21 @@
 #include "stretch.h"
 #include "tensors.h"
 
-/* Elements of a stretch: whole blocks. */
+/* Elements per stretch, a multiple of ZF_STATS_BLOCK. */
 #define STRETCH (STRETCH_BYTES / sizeof(float) / ZF_STATS_BLOCK * ZF_STATS_BLOCK)
 
 struct stat_tensor {
     char *path; /* owned */
     uint64_t ino;
     enum zf_dtype dtype;
-    uint64_t n;  /* elements */
-    size_t same; /* an earlier name of the same tensor, or its own number */
+    uint64_t n;  /* number of elements */
+    size_t same; /* index of the first name of the same tensor; its own index if it is the first */
 };
 
-/* The first name of a tensor that has several. */
+/* Finds the first name of a tensor that has several. */
 struct stat_name {
-    UT_hash_handle hh; /* by inode number */
-    size_t at;         /* in the list of tensors */
+    UT_hash_handle hh; /* key: inode number */
+    size_t at;         /* index in the list of tensors */
 };
 
 struct stat {
@@ -41,7 +42,7 @@ struct stat {
     zf_vec(struct stat_tensor) tensor;
     struct stat_name *names;
     struct stretches stretches; /* of each tensor */
-    uint64_t bytes;             /* to be read */
+    uint64_t bytes;             /* total to be read */
     struct zf_stats *done;      /* [tensor.n] */
     const struct opts *o;
     struct page page;
@@ -49,7 +50,7 @@ struct stat {
 
 /* ---- which tensors ----------------------------------------------------------------------------- */
 
-/* Its first name's number in *out, `own` where this is the first one. */
+/* Sets *out to the index of the tensor's first name; to `own` if this is the first. */
 static bool stat_same(struct stat *s, const struct zf_stat *st, size_t own, size_t *out,
                       struct zf_err *err)
 {
@@ -133,10 +134,10 @@ static void *stat_make(void *ctx, uint64_t i, struct zf_err *err)
 
 /* ---- printing ---------------------------------------------------------------------------------- */
 
-/* Columns in front of the name. */
+/* Width of the columns before the name. */
 #define STAT_COLUMNS 69u
 
-/* A number in at most 10 columns. */
+/* Prints a number in at most 10 columns. */
 static void stat_print_number(bool known, double v)
 {
     char text[32];
@@ -225,13 +226,13 @@ static bool stat_print(const struct stat *s, size_t i, struct zf_err *err)
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
-/* Of the stretch that begins at element `at`. */
+/* The number of bytes in the stretch that begins at element `at`. */
 static uint64_t stat_bytes(const struct stat_tensor *t, uint64_t at)
 {
     return (t->n - at < STRETCH ? t->n - at : STRETCH) * zf_dtype_info(t->dtype)->bytes;
 }
 
-/* Joins the stretches of each tensor, and prints it as soon as it is whole. */
+/* Joins the stretches of each tensor and prints it as soon as it is complete. */
 static bool stat_all(struct stat *s, struct zf_err *err)
 {
     s->done = calloc(s->tensor.n, sizeof *s->done);

@@ -16,7 +16,7 @@ bool stretches_add(struct stretches *s, uint64_t n, struct zf_err *err)
     return true;
 }
 
-/* The last tensor that begins at or before it: tensors without a stretch begin where the next one does. */
+/* Takes the last tensor that begins at or before i, as a tensor without stretches begins where the next one does. */
 size_t stretches_find(const struct stretches *s, uint64_t i, uint64_t *in_out)
 {
     size_t next;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A FUSE mount whose process is killed stays in the mount table and answers ENOTCONN for ever.  So
+/* A FUSE mount whose process is killed stays in the mount table and fails with ENOTCONN forever.  So
  * two processes belong to a mount: the worker, which reads the checkpoint, mounts and serves, and
  * its parent, the supervisor, which holds nothing but the identity of the mount.
  *
- * - The worker ends, however: the supervisor takes its mount off if it is still there.
- * - The supervisor is killed: the worker sees the end of the socket between them (and gets SIGTERM
- *   from the kernel, for the time in which it does not look), takes the mount off and ends.
- * - The command that waits for the mount is killed before there is one: as if the supervisor had got the signal.
- * - A signal to end comes to one of them: it reaches the other in the same way.  A worker that does
- *   not come to its end, because it is stopped or a source holds a thread, is killed after a
- *   second, and the mount is taken off without it.
+ * - The worker ends for any reason: the supervisor unmounts if the mount still exists.
+ * - The supervisor is killed: the worker sees end of file on the socket between them (or, while it does
+ *   not watch the socket, gets SIGTERM from the kernel), unmounts and ends.
+ * - The command that waits for the mount is killed before it exists: as if the supervisor got a signal.
+ * - One of them gets a signal to end: the other learns of it in the same ways.  A worker that does not
+ *   end, because it is stopped or a thread hangs in a source, is killed after about a second, and the
+ *   supervisor unmounts.
  *
- * Only the mount that the worker made is taken off: never one that somebody put over it (then the
- * supervisor waits until that is gone) or that came to the mount point afterwards. */
+ * Only the mount that the worker made is unmounted: never one that was mounted over it (the supervisor
+ * waits until that is gone) or later at the same mount point. */
 #include "mount.h"
 
 #include <errno.h>
@@ -34,14 +34,14 @@
 
 #include "cmd.h"
 
-/* Its name in `ps' and `killall', so that a signal to all processes called zerofs leaves the one
- * that can still free the mount point. */
+/* The supervisor's process name, so that `killall zerofs` does not hit the process that can still
+ * unmount. */
 #define SUPERVISOR_NAME "fuse-guard"
 
-/* From the mount to its first answer, which takes no source; a machine may be busy. */
+/* The longest time from mounting to the first answer, which needs no source; long because a machine may be busy. */
 #define ANSWER_MS 60000
-#define GRACE_MS 1500 /* the worker's own second, and some */
-/* For what it still has to write when its mount is gone, and nobody waits for it. */
+#define GRACE_MS 1500 /* time for the worker to end: its own second, and some more */
+/* Time for the worker to write buffered data after its mount is gone, when nobody waits for it. */
 #define LEAVE_MS 15000
 
 struct message {
@@ -52,31 +52,31 @@ struct message {
 struct watch {
     const struct supervise *s;
     pid_t worker;
-    int link;    /* -1 when the worker has closed it */
+    int link;    /* socket to the worker; -1 after the worker closed it */
     int signals; /* signalfd(2) */
-    int signal;  /* the last that asked for the end, or 0 */
+    int signal;  /* the last signal that asked to end, or 0 */
     struct zf_mount before, mount;
-    bool mounted, ready; /* as reported */
-    bool off;            /* reported: its mount is off already */
-    bool ended;          /* the worker was reaped, with this status */
+    bool mounted, ready; /* as the worker reported */
+    bool off;            /* the worker reported that its mount is gone */
+    bool ended;          /* the worker was reaped, with `status` */
     int status;
     bool killed_by_us;
-    bool late;        /* the deadline is that of the first answer */
-    bool unanswered;  /* … which did not come */
+    bool late;        /* the deadline is for the first answer */
+    bool unanswered;  /* … which was not met */
     int64_t deadline; /* ms; 0 = none */
 };
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* Signal settings that the worker gets back. */
+/* Signal settings and process name to restore in the worker. */
 struct inherited {
     sigset_t mask;
     struct sigaction child;
-    char name[16]; /* of the process, as it was; bytes as prctl(2) has them */
+    char name[16]; /* the process's original name; size from prctl(2) */
 };
 
-/* Blocks signals that ask for the end, and those of children, for a descriptor; -1: errno.  Those that whoever started us
- * ignores stay ignored. */
+/* Blocks the signals that ask to end, and SIGCHLD, and returns a signalfd for them; -1: errno.  Signals that are
+ * ignored at the start, as set by the parent process, stay ignored. */
 static int supervise_signals_take(struct inherited *old)
 {
     static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
@@ -91,7 +91,7 @@ static int supervise_signals_take(struct inherited *old)
         if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
             (void)sigaddset(&set, ends[i]);
     }
-    /* An ignored SIGCHLD would leave nothing to wait for. */
+    /* With SIGCHLD ignored, children could not be waited for. */
     (void)sigaction(SIGCHLD, &dflt, &old->child);
     (void)sigprocmask(SIG_BLOCK, &set, &old->mask);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -112,7 +112,7 @@ void supervise_report(int link, int what, const struct zf_mount *m)
     const struct message message = {.what = what, .mount = m ? *m : (struct zf_mount){0}};
 
     if (send(link, &message, sizeof message, MSG_NOSIGNAL) < 0) {
-        /* The supervisor is gone, which the guard of the session sees as well. */
+        /* The supervisor is gone, which the session also notices on its own. */
     }
 }
 
@@ -122,7 +122,7 @@ static _Noreturn void supervise_worker_run(const struct supervise *s, const stru
     (void)sigaction(SIGCHLD, &old->child, NULL);
     (void)sigprocmask(SIG_SETMASK, &old->mask, NULL);
     (void)prctl(PR_SET_NAME, old->name, 0, 0, 0);
-    /* For the time before it serves, in which nothing looks at the link. */
+    /* For the time before serving, while nothing watches the link. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent)
         _exit(EXIT_IO);
@@ -155,7 +155,7 @@ static void supervise_say_err(const struct watch *w, const struct zf_err *err)
     supervise_say(w, zf_err_text(err, text, sizeof text));
 }
 
-/* Unless less time is left already; the time for an answer is no such. */
+/* Sets the deadline to at most `ms` from now; replaces the deadline for the first answer. */
 static void supervise_end_within(struct watch *w, int ms)
 {
     w->deadline = w->deadline && !w->late ? w->deadline : supervise_now_ms() + ms;
@@ -191,8 +191,8 @@ static void supervise_take_report(struct watch *w)
     }
 }
 
-/* The worker shall end: it hears of it by signal while it opens the checkpoint, and by the end of
- * the link while it serves, when it may have been made to ignore signals. */
+/* Asks the worker to end: by a signal, for the time when it opens the checkpoint, and by closing the
+ * link, for the time when it serves and may ignore signals. */
 static void supervise_ask_to_end(struct watch *w)
 {
     if (w->link >= 0)
@@ -207,7 +207,7 @@ static void supervise_reap(struct watch *w)
         w->ended = true;
 }
 
-/* One wait for a report, a signal or the deadline. */
+/* Waits once for a report, a signal or the deadline. */
 static void supervise_wait_once(struct watch *w)
 {
     const bool waited = !w->ready && !w->signal;
@@ -225,7 +225,7 @@ static void supervise_wait_once(struct watch *w)
     }
 }
 
-/* Until the worker has ended, or is not waited for any longer. */
+/* Waits until the worker has ended, or the supervisor gives up waiting. */
 static void supervise_watch_worker(struct watch *w)
 {
     bool asked = false;
@@ -246,12 +246,12 @@ static void supervise_watch_worker(struct watch *w)
         }
         supervise_wait_once(w);
     }
-    /* The reports it made before it ended. */
+    /* Read the reports that it sent before it ended. */
     while (w->link >= 0)
         supervise_take_report(w);
 }
 
-/* Something was mounted over ours: what is below comes off when that is gone. */
+/* Something is mounted over our mount: waits until that is gone. */
 static bool supervise_wait_uncovered(struct watch *w)
 {
     zf_auto(fd) int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
@@ -260,15 +260,15 @@ static bool supervise_wait_uncovered(struct watch *w)
 
     if (fd < 0 || read(fd, &byte, 1) != 1)
         return false;
-    /* A change between the last look and now is not missed: the wait ends after a while. */
+    /* The timeout makes sure that a change between the last check and this poll is noticed. */
     bool go_on = poll(fds, 2, 1000) >= 0 || errno == EINTR;
     supervise_signals_read(w);
     return go_on;
 }
 
-/* The numbers of a mount are used again after it is gone, so that after a worker's end a mount of
- * the same numbers counts as its own only when nobody serves it.  As long as the worker is there it
- * says when its mount is off. */
+/* True if a mount is the worker's.  The kernel reuses the IDs of mounts that are gone, so after the worker
+ * has ended, a mount with its IDs counts as its own only if no process serves it.  A running worker
+ * reports when its mount is gone. */
 static bool supervise_is_ours(void *ctx, int fd)
 {
     const struct watch *w = ctx;
@@ -293,7 +293,7 @@ static void supervise_take_off(struct watch *w)
         supervise_say_err(w, &err);
 }
 
-/* A worker that was killed in the moment between the mount and its report. */
+/* Finds the mount of a worker that was killed between mounting and its report. */
 static bool supervise_find_unreported(struct watch *w)
 {
     return zf_mount_at(w->s->mountpoint, &w->mount) && w->mount.here && w->mount.fuse &&
@@ -307,7 +307,7 @@ static void supervise_clean_up(struct watch *w)
         supervise_take_off(w);
 }
 
-/* By which signal the mount ended, when it was none that asks for the end; 0 = in order. */
+/* The signal that ended the mount, unless it was one that asks to end; 0: a regular end. */
 static int supervise_fatal_signal(const struct watch *w)
 {
     if (w->signal == SIGQUIT)
@@ -323,10 +323,10 @@ static int supervise_exit_code(const struct watch *w, const sigset_t *mask)
     int sig = supervise_fatal_signal(w);
 
     if (w->signal && !w->mounted && !w->ready) {
-        /* Nothing was begun: as if there had been no supervisor. */
+        /* Nothing was mounted: end by the signal, as if there had been no supervisor. */
         (void)sigprocmask(SIG_SETMASK, mask, NULL);
         (void)raise(w->signal);
-        return EXIT_IO; /* still here: the first process of a container */
+        return EXIT_IO; /* still running: the first process of a container is not killed by signals */
     }
     if (w->unanswered) {
         supervise_say(w, "the mount did not answer within a minute; it is unmounted");
@@ -356,7 +356,7 @@ static int supervise_start(struct watch *w, const struct inherited *old)
     }
     (void)close(link[1]);
     if (zf_mount_given(w->s->mountpoint)) {
-        /* The device lives as long as somebody holds it, and this is not the one who serves it. */
+        /* The connection lives as long as any process has the device open, so only the worker may. */
         (void)close((int)strtol(w->s->mountpoint + strlen("/dev/fd/"), NULL, 10));
     }
     w->link = link[0];
@@ -371,7 +371,7 @@ int supervise(const struct supervise *s)
 
     (void)zf_mount_at(s->mountpoint, &w.before);
     w.signals = supervise_signals_take(&old);
-    /* Before there is a worker: whoever looks for one by name must not find this process. */
+    /* Rename before the worker exists: who looks for it by name must not find this process. */
     (void)prctl(PR_GET_NAME, old.name, 0, 0, 0);
     (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
     if (w.signals < 0 || supervise_start(&w, &old) != 0) {

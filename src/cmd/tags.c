@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs tags: the saves of a run, each opened as a mount would open it, by several threads. */
+/* zerofs tags: lists the saves of a run; several threads open each of them as a mount would. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,22 +17,23 @@
 #include "page.h"
 #include "print.h"
 
-/* A save, as it was found. */
+/* What was found out about a save. */
 struct tags_save {
-    struct zf_err err; /* code ZF_OK: it is whole */
+    struct zf_err err; /* why it cannot be opened; code ZF_OK: it can */
     bool has_step, lost;
     int64_t step;
-    time_t written;               /* its newest shard; 0: not known */
-    uint64_t files, bytes, ranks; /* ranks: 0 = not known */
-    char *tag;                    /* as the checkpoint has it, or NULL */
+    time_t written;               /* modification time of its newest shard; 0: unknown */
+    uint64_t files, bytes, ranks; /* ranks: 0 = unknown */
+    char *tag;                    /* the tag of the opened checkpoint, or NULL */
 };
 
 struct tags {
     const char *run;
     const struct opts *o;
     struct zf_saves list;
-    char *opened;            /* tag that is opened without -o tag=, or NULL */
-    struct tags_save *known; /* of that save, number n_known of the list; NULL once it was taken */
+    char *opened; /* the save that is opened without -o tag=, or NULL */
+    struct tags_save
+        *known; /* the result for that save, item n_known of the list; NULL once it was taken */
     size_t n_known;
     struct page page;
 };
@@ -89,13 +90,13 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
 
     if (i == t->n_known && t->known) /* no other thread looks at it */
         return zf_give(t->known);
-    struct opts o = *t->o; /* borrows its texts */
+    struct opts o = *t->o; /* borrows its strings */
     struct tags_save *s = calloc(1, sizeof *s);
 
     if (!s)
         return zf_null(zf_fail_sys(err, "list saves"));
     o.tag = *t->list.name[i] ? t->list.name[i] : NULL;
-    o.recipe = (char *)"off"; /* names of the model do not matter here */
+    o.recipe = (char *)"off"; /* the tensor names do not matter here */
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, &o, &s->err);
     if (c) {
         zf_err_clear(&s->err);
@@ -116,7 +117,7 @@ static int tags_by_name(const void *a, const void *b)
     return zf_name_cmp(x, strlen(x), y, strlen(y));
 }
 
-/* Whole saves wherever they are, and every directory that is called as a save is. */
+/* Lists all complete saves, and every directory that is named like a save. */
 static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
 {
     struct zf_saves named;
@@ -145,7 +146,7 @@ static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
     return true;
 }
 
-/* c is one of the list: it is not opened again. */
+/* Stores the result for c, if it is in the list, so that it is not opened again. */
 static bool tags_know(struct tags *t, const struct zf_checkpoint *c, struct zf_err *err)
 {
     while (t->n_known < t->list.n && strcmp(t->list.name[t->n_known], c->tag) != 0 &&
@@ -157,10 +158,10 @@ static bool tags_know(struct tags *t, const struct zf_checkpoint *c, struct zf_e
     return t->known ? tags_fill(t->known, c, t->o, err) : zf_fail_sys(err, "list saves");
 }
 
-/* Which save is opened when none is asked for.  A directory that is a save itself is the only one, whatever is in it. */
+/* Finds the save that is opened without -o tag=.  If the directory itself is a save, it is the only one listed. */
 static bool tags_find_opened(struct tags *t, struct zf_err *err)
 {
-    struct opts o = *t->o; /* borrows its texts */
+    struct opts o = *t->o; /* borrows its strings */
     struct zf_err ignored;
 
     o.recipe = (char *)"off";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors of a tree that a word of a command means. */
+/* Finds the tensors that an argument of a command refers to. */
 #ifndef ZF_CMD_TENSORS_H
 #define ZF_CMD_TENSORS_H
 
@@ -7,7 +7,7 @@
 
 typedef bool tensors_fn(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err);
 
-/* Calls fn for each file that `word`, a path or a pattern, means in the tree; NULL: for all.
+/* Calls fn for each tensor file that `word`, a path or a pattern, refers to; NULL: for all.
  * Errors: as zf_each_match; of fn. */
 bool tensors_each(struct zf_tree *tree, const char *word, tensors_fn *fn, void *ctx,
                   struct zf_err *err) ZF_CHECKED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs umount: takes off a FUSE mount, also one whose process is dead, and no mount of another kind. */
+/* zerofs umount: unmounts a FUSE mount, even if its process is dead; refuses other kinds of mounts. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "options.h"
 
-/* Which FUSE mounts are zerofs's is not asked: the type is what -o subtype= says, and a dead mount
- * answers nothing. */
+/* True for any FUSE mount.  Whether it is one of zerofs cannot be known: its type depends on -o subtype=,
+ * and a dead mount does not answer. */
 static bool umount_is_fuse(const char *mnt)
 {
     struct zf_mount m;
@@ -19,8 +19,8 @@ static bool umount_is_fuse(const char *mnt)
     return zf_mount_on(mnt, &m) && m.fuse;
 }
 
-/* The parent resolved, the last component as given: resolving it could hang or fail on a
- * dead mount. */
+/* Resolves the parent directory but not the last component, because resolving that could hang or fail on
+ * a dead mount. */
 static char *umount_resolve(const char *path)
 {
     char *copy = strdup(path);
@@ -48,7 +48,7 @@ static char *umount_resolve(const char *path)
     return out;
 }
 
-/* A link to a mount point means it, as long as the mount can be asked. */
+/* Finds the mount point; also through a symbolic link to it, as long as the mount responds. */
 static char *umount_find_mount(const char *path)
 {
     char *mnt = umount_resolve(path),

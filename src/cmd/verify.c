@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs verify: opens a checkpoint as -o degraded does, has it checked, and prints what is found as it is found. */
+/* zerofs verify: opens a checkpoint as with -o degraded, has it checked, and prints each finding at once. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,39 +16,40 @@
 #include "progress.h"
 #include "tensors.h"
 
-/* Tensors that a line names; --json names all. */
+/* The most tensors named in a line; --json names all. */
 #define NAMED 3u
 
 /* A tensor that has several names. */
 struct verify_name {
-    UT_hash_handle hh; /* by inode number */
+    UT_hash_handle hh; /* key: inode number */
     size_t tensor;
 };
 
-/* Its names but for the first one. */
+/* Another name of a tensor, after its first one. */
 struct verify_other {
     size_t tensor;
     char *path; /* owned */
 };
 
-/* The column that a finding's sentence begins in. */
+/* The column in which the text of a finding begins. */
 #define VERIFY_TEXT_AT 8
 
 struct verify {
     struct zf_tree *tree;
-    const struct opts *o, *how; /* how: the tree was opened */
+    const struct opts *o, *how; /* how: the options with which the tree was opened */
     const char *path;
     zf_vec(struct zf_verify_tensor) tensor; /* their paths are owned */
     struct verify_name *names;
     zf_vec(struct verify_other) other;
     struct page page;
-    bool part;         /* the user named some */
-    struct zf_err err; /* of printing */
+    bool part;         /* only tensors that the user named */
+    struct zf_err err; /* a failure to print */
     struct zf_verify_progress done;
     struct progress_watch watch;
 };
 
-/* A tensor of several names is verified once, by its first one.  *path is taken where it is another. */
+/* *out: the tensor is new.  A tensor with several names is verified once, under the first; takes *path if it is
+ * another name. */
 static bool verify_is_new(struct verify *v, const struct zf_stat *st, char **path, bool *out,
                           struct zf_err *err)
 {
@@ -98,12 +99,12 @@ static void zf_auto_verify(struct verify *v)
 
 /* ---- printing ---------------------------------------------------------------------------------- */
 
-/* Through all names of the tensors of a finding. */
+/* Iterates over all names of a finding's tensors. */
 struct verify_walk {
     size_t tensor, other; /* the next ones */
 };
 
-/* NULL: there are no more. */
+/* The next name; NULL: there are no more. */
 static const char *verify_next(const struct verify *v, const struct zf_finding *f,
                                struct verify_walk *w)
 {
@@ -169,10 +170,10 @@ static void verify_found(void *ctx, const struct zf_finding *f)
         verify_print_json(v, f);
     else
         verify_print(v, f);
-    (void)fflush(stdout); /* as it is found */
+    (void)fflush(stdout); /* show each finding at once */
 }
 
-/* The exit code: that of the heaviest finding. */
+/* The exit code for the most severe finding. */
 static int verify_code(const struct zf_verify_sum *s)
 {
     return s->count[ZF_WEIGHT_UNREAD]   ? EXIT_IO
@@ -220,7 +221,7 @@ static void verify_print_sum(const struct verify *v, const struct zf_verify_sum 
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
-/* All of a text file, or of a pipe. */
+/* Reads a whole text file, or pipe. */
 static bool verify_load_list(const char *path, char **out, struct zf_err *err)
 {
     FILE *f = fopen(path, "re");
@@ -249,7 +250,7 @@ static void verify_ask(void *ctx, struct progress_at *out)
     out->items = atomic_load(&v->done.n_files);
 }
 
-/* Is that told anyway? */
+/* True if tensors were lost, which is reported in any case. */
 static bool verify_has_lost(const struct verify *v)
 {
     bool lost = zf_tree_checkpoint(v->tree)->n_missing > 0;
@@ -297,14 +298,14 @@ static int verify_run(struct verify *v, struct zf_err *err)
 
 int cmd_verify(const struct opts *o, int n, char **word)
 {
-    struct opts how = *o; /* borrows its texts */
+    struct opts how = *o; /* borrows its strings */
     zf_auto(verify) struct verify v = {.o = o, .page = page_of(stdout, o->color), .part = n > 1};
     struct zf_err err;
 
     how.degraded = true;
     how.all_copies = true;
     how.recipe = (char *)"off";
-    how.model_cache = (char *)"off"; /* what the files say now */
+    how.model_cache = (char *)"off"; /* read the files themselves */
     zf_err_clear(&v.err);
     zf_auto(tree) struct zf_tree *tree = open_tree(word[0], &how, &err);
     if (!tree)

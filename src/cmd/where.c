@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mounts are looked up in /proc/self/mountinfo (proc(5)), so that none is entered or asked, dead or
- * stalled as it may be; only one that the user pointed at is asked which save it shows. */
+/* Mounts are looked up in /proc/self/mountinfo (proc(5)) and not accessed, because they may be dead or hang.
+ * Only a mount that the user gave is asked which save it shows. */
 #include "where.h"
 
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include <zf/mountpoint.h>
 #include <zf/remote.h>
 
-/* A row that is looked for, and its texts; malloc'ed. */
+/* A row of mountinfo to look for, and its strings; malloc'ed. */
 struct where_mount {
-    uint64_t id;       /* 0: a zerofs below `below` */
-    const char *below; /* resolved */
+    uint64_t id;       /* mount ID; 0: any zerofs mount below `below` */
+    const char *below; /* resolved path */
     char *point, *source;
 };
 
@@ -53,7 +53,7 @@ static bool where_find(struct where_mount *m)
     return m->point && m->source;
 }
 
-/* "/data/run7/global_step1000": the source and, where the tree says it, the save. */
+/* Writes "/data/run7/global_step1000": the source and, if the mount reports it, the save. */
 static void where_shows(const struct where_mount *m, const char *asked, char *out, size_t n)
 {
     char tag[200];
@@ -91,7 +91,7 @@ bool where_check(const char *path, struct zf_err *err)
     }
     zf_auto(mem) char *real = realpath(path, NULL);
     struct zf_mount at;
-    /* A path that cannot be looked at is refused where it is opened, with the reason. */
+    /* A path that cannot be read is refused later, when it is opened, with the reason. */
     if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !zf_mount_at(real, &at) ||
         !where_is_zerofs(&at, real))
         return true;
@@ -118,6 +118,6 @@ void where_below(const char *path, struct zf_err *err)
     if (!real || !where_find(&m))
         return;
     where_shows(&m, NULL, shows, sizeof shows);
-    /* That something on another file system was passed over is this very mount, said worse. */
+    /* Replaces a hint that something on another file system was ignored: that is this mount. */
     zf_err_hint(err, "%.80s is a mount of zerofs and shows %s", m.point, shows);
 }
