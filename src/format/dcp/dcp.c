@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch.distributed.checkpoint: .distcp files, and the pickled .metadata that says what is in them.
+/* torch.distributed.checkpoint (DCP): .distcp files, and the pickled .metadata that describes them.
  *
- * This family finds the directories of a save (training programs wrap folders around them, and some
- * save model and optimizer apart), and has <zf/dcp.h> read the metadata of each and put in its place what
- * they describe.  docs/formats/dcp.md has the layout. */
+ * This format finds the directories of a save (trainers put them into folders of their own, and some
+ * save model and optimizer separately), and uses <zf/dcp.h> to read each one's metadata and place its
+ * tensors.  docs/formats/dcp.md has the layout. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,15 +15,15 @@
 
 extern const struct zf_format zf_format_dcp;
 
-/* The directories whose metadata make up one checkpoint, "" for the root.  Each is a state dict of
- * its own, but those of a model and its optimizer share one set of names. */
+/* The directories whose metadata make up one checkpoint, "" for the root.  Each has a separate state dict,
+ * but the names of a model's and its optimizer's belong together. */
 struct dcp_parts {
     struct part {
         const char *dir;
         struct zf_dcp_group group;
     } part[ZF_DCP_GROUPS_MAX];
-    uint32_t n;          /* more than there is room for: the rest is not in part */
-    bool only_optimizer; /* the weights, if any, are no DCP save */
+    uint32_t n;          /* may exceed the size of `part`, which then lacks the rest */
+    bool only_optimizer; /* the weights, if any, are not a DCP save */
 };
 
 static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_group group)
@@ -33,7 +33,7 @@ static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_gro
     p->n++;
 }
 
-/* The digits behind `stem` when they are all that follows, else NULL. */
+/* The rest of name after `stem` if it is all digits, else NULL. */
 static const char *dcp_number_behind(const char *name, const char *stem)
 {
     size_t n = strlen(stem);
@@ -43,7 +43,7 @@ static const char *dcp_number_behind(const char *name, const char *stem)
                : NULL;
 }
 
-/* The first of these directories with a save in it, or NULL. */
+/* The first of these directories that has a save in it, or NULL. */
 static const char *dcp_first_of(struct zf_store *st, const char *const dir[])
 {
     size_t i = 0;
@@ -53,7 +53,7 @@ static const char *dcp_first_of(struct zf_store *st, const char *const dir[])
     return dir[i];
 }
 
-/* Model and optimizer in directories of their own. */
+/* Finds model and optimizer in separate directories. */
 static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
 {
     const char *weights = dcp_first_of(st, zf_weights_dir);
@@ -65,7 +65,7 @@ static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
     }
 }
 
-/* "<stem>0" and so on, each with a save in it. */
+/* Finds "<stem>0" and so on, each with a save in it. */
 static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_parts *out)
 {
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
@@ -79,7 +79,7 @@ static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_
 }
 
 /* accelerate's save_state, which Trainer uses too: "pytorch_model_fsdp_0" (until 0.24
- * "pytorch_model_0") and "optimizer_0".  Optimizers numbered so may lie beside weights that are not.
+ * "pytorch_model_0") and "optimizer_0".  The optimizers may be numbered although the weights are not.
  * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.21 … 1.15). */
 static void dcp_find_accelerate(struct zf_store *st, struct dcp_parts *out)
 {
@@ -97,7 +97,7 @@ static void dcp_find_accelerate(struct zf_store *st, struct dcp_parts *out)
         out->n = 0;
 }
 
-/* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
+/* Finds the metadata of a checkpoint: in its directory, or in folders below it. */
 static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 {
     *out = (struct dcp_parts){0};
@@ -133,7 +133,7 @@ static bool dcp_has_safetensors_in(struct zf_store *st, const char *dir)
     return has;
 }
 
-/* Beside an optimizer, or where weights are that were saved apart from it. */
+/* True if there are safetensors next to an optimizer, or where separately saved weights are. */
 static bool dcp_has_safetensors(struct zf_store *st)
 {
     bool has = dcp_has_safetensors_in(st, "");
@@ -157,7 +157,7 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     (void)err;
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     dcp_find_parts(st, &parts);
-    /* An optimizer beside safetensors is theirs (hf_parts.c). */
+    /* An optimizer next to safetensors is opened together with them (hf_parts.c). */
     if (parts.n == 0 || (parts.only_optimizer && dcp_has_safetensors(st)))
         return true;
     const char *dir = parts.part[0].dir;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nanotron: a folder a module, a safetensors file a tensor and tensor-parallel rank, and a torch.save file of the optimizer a
- * rank.  docs/formats/nanotron.md says what is where. */
+/* nanotron: a folder per module, a safetensors file per tensor and tensor-parallel rank, and a torch.save file of the
+ * optimizer per rank.  docs/formats/nanotron.md describes the files. */
 #include "nanotron.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ extern const struct zf_format zf_format_nanotron;
 
 static const char nanotron_weights[] = "model_*[_pp-rank-%p-of-%P_tp-rank-%t-of-%T].safetensors";
 
-/* Shown as they are. */
+/* Files that are shown unchanged. */
 static const char *const nanotron_texts[] = {NANOTRON_META, "model_config.json", NANOTRON_CONFIG};
 static const char *const nanotron_beside[] = {"lr_scheduler", "random", NULL};
 
@@ -54,7 +54,7 @@ static bool nanotron_read_meta(struct nanotron *s, struct zf_err *err)
 
 /* ---- weights ---- */
 
-/* "model/model/decoder/0/norm" and "weight": "model.decoder.0.norm.weight". */
+/* The tensor's name: "model.decoder.0.norm.weight" for "model/model/decoder/0/norm" and "weight". */
 static const char *nanotron_name(const struct nanotron *s, const char *dir,
                                  const struct zf_numbered_file *f, struct zf_err *err)
 {
@@ -67,7 +67,7 @@ static const char *nanotron_name(const struct nanotron *s, const char *dir,
     return name;
 }
 
-/* Opens the file of one rank and drafts what it has. */
+/* Opens the file of one rank and drafts its part of the tensor. */
 static bool nanotron_read_file(struct nanotron *s, struct nanotron_param *p, const char *path,
                                uint32_t rank, struct zf_err *err)
 {
@@ -149,7 +149,7 @@ static bool nanotron_read_dir(struct nanotron *s, const char *dir, struct zf_err
     return ok;
 }
 
-/* Goes through the folders of model/, whose names are those of modules. */
+/* Reads the folders below model/, which are named after modules. */
 static bool nanotron_read_weights(struct nanotron *s, struct zf_err *err)
 {
     zf_vec(const char *) dir = {0};

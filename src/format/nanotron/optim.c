@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimizer: a torch.save file a rank, whose states are cut as their parameters are, and under ZeRO once more. */
+/* The optimizer: a torch.save file per rank, whose states are sharded like the parameters, and with ZeRO once more. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "nanotron.h"
 
 static const char optim_names[] = "optimizer_pp-%p-of-%P[_dp-%d-of-%D]_tp-%t-of-%T_exp-%e-of-%E.pt";
-/* Of "configs" of optimizer_config.json: {name: {data-parallel rank: [start, end]}}. */
+/* Key in "configs" of optimizer_config.json; its value is {name: {data-parallel rank: [start, end]}}. */
 static const char optim_offsets[] = "param_name_to_dp_rank_offsets";
 
-/* The file that is read. */
+/* The file being read. */
 struct optim_file {
     struct nanotron *s;
     struct zf_torch *torch;
@@ -23,13 +23,13 @@ struct optim_file {
     uint32_t tp, dp;
 };
 
-/* The part of a tensor-parallel rank's tensor that one file has: elements [first, end). */
+/* The range of a tensor-parallel rank's tensor that is in one file: elements [first, end). */
 struct optim_range {
     const struct nanotron_part *part;
     uint64_t first, end;
 };
 
-/* All of it, or what optimizer_config.json says under ZeRO. */
+/* Sets *out to the whole tensor or, with ZeRO, the range in optimizer_config.json. */
 static bool optim_take_range(const struct optim_file *f, const struct nanotron_param *p,
                              struct optim_range *out, struct zf_err *err)
 {
@@ -56,7 +56,7 @@ static bool optim_take_range(const struct optim_file *f, const struct nanotron_p
     return zf_take_ok(&t, err) || zf_err_in(err, "%s", NANOTRON_CONFIG);
 }
 
-/* Of a parameter that is not cut every tensor-parallel rank repeats the state. */
+/* Adds a state tensor.  If the parameter is not sharded, all tensor-parallel ranks have the same state. */
 static bool optim_put_tensor(const struct optim_file *f, const struct nanotron_param *p,
                              const struct optim_range *range, struct zf_spot spot,
                              const struct zf_tensor_ref *x, struct zf_err *err)
@@ -80,7 +80,7 @@ static bool optim_put_tensor(const struct optim_file *f, const struct nanotron_p
             slices_put(range->part, d, range->first, range->end, x->src, x->off, err));
 }
 
-/* One value of a parameter's state: part of a tensor, or a number. */
+/* Adds a value of a parameter's state: a part of a tensor, or a number. */
 static bool optim_take_state(const struct optim_file *f, const struct nanotron_param *p,
                              const struct optim_range *range, const char *key,
                              const struct zf_take *x, struct zf_err *err)
@@ -103,7 +103,7 @@ static bool optim_take_state(const struct optim_file *f, const struct nanotron_p
            zf_pieces_number(&f->s->pieces, spot, ref.dtype, value, err);
 }
 
-/* The parameter of that name; a wrapper for data parallelism puts "module." in front. */
+/* Finds a parameter by name; the data-parallel wrapper adds the prefix "module.". */
 static struct nanotron_param *optim_find(const struct nanotron *s, const char *name)
 {
     static const char wrapper[] = "module.";
@@ -133,7 +133,7 @@ static bool optim_take_states(const struct optim_file *f, struct zf_taker *t, st
             !zf_take_must(&one, p, "no tensor below model/ is named \"%.120s\"", name))
             return zf_take_ok(t, err);
         if (p->part[p->n_parts == 1 ? 0 : f->tp].n == 0)
-            continue; /* degraded: its file says which part this is, and could not be read */
+            continue; /* degraded: the file that says which part this is could not be read */
         if (!optim_take_range(f, p, &range, err))
             return false;
         for (uint64_t k = 0; k < n_values; k++) {
@@ -155,7 +155,7 @@ static bool optim_is_groups(void *ctx, const char *key, size_t n)
     return n == 12 && memcmp(key, "param_groups", 12) == 0;
 }
 
-/* Values of the optimizer besides the states, of the first rank. */
+/* Shows the optimizer's other values, from the first rank. */
 static bool optim_show_rest(const struct optim_file *f, struct zf_err *err)
 {
     const struct zf_place_file place = {
@@ -183,7 +183,7 @@ static bool optim_read(void *ctx, uint64_t i, struct zf_err *err)
            zf_err_in(err, "%s", f.path);
 }
 
-/* Reads how the states are cut.  Without ZeRO each tensor-parallel rank's are whole. */
+/* Reads how ZeRO shards the states.  Without it, each tensor-parallel rank's states are complete. */
 static bool optim_read_cuts(struct nanotron *s, struct zf_err *err)
 {
     const struct zf_numbered_file *first = s->optim.file.at;

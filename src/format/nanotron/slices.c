@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of a tensor a tensor-parallel rank of nanotron has, as the header of its file says:
+/* Which part of a tensor a tensor-parallel rank of nanotron has, from the header of its file:
  *   unsharded_shape            "(48, 16)"; written with NumPy 2: "(np.int64(48), 16)"
  *   local_global_slices_pairs  "0,8,None|None,None,None#16,24,None|None,None,None;…": start, stop and step of each
- *                              dimension of the rank's tensor # those of the whole one; several pairs for fused qkv
+ *                              dimension of the rank's tensor # of the whole one; several pairs for a fused qkv
  * Source: nanotron/serialize/metadata.py, TensorMetadata (0.4, CHECKPOINT_VERSION 1.2). */
 #include "nanotron.h"
 
@@ -17,7 +17,7 @@ static const char slices_shape[] = "unsharded_shape", slices_pairs[] = "local_gl
 
 /* ---- the texts ---- */
 
-/* Takes `word` off the front of *p. */
+/* Skips `word` at the beginning of *p; false if it is not there. */
 static bool slices_take(const char **p, const char *word)
 {
     size_t n = strlen(word);
@@ -36,7 +36,7 @@ static bool slices_number(const char **p, uint64_t *out)
     return n > 0 && n <= SLICES_DIGITS;
 }
 
-/* "(np.int64(48), 16)", "(48,)" */
+/* Parses "(np.int64(48), 16)" or "(48,)". */
 static bool slices_read_shape(const char *p, uint32_t *ndim, uint64_t *shape)
 {
     *ndim = 0;
@@ -54,7 +54,7 @@ static bool slices_read_shape(const char *p, uint32_t *ndim, uint64_t *shape)
     return *p == '\0';
 }
 
-/* A box of a tensor of this shape: "0,8,None|None,None,None". */
+/* Parses a box of a tensor of this shape: "0,8,None|None,None,None". */
 static bool slices_read_box(const char **p, uint32_t ndim, const uint64_t *shape, uint64_t *start,
                             uint64_t *size)
 {
@@ -75,8 +75,8 @@ static bool slices_read_box(const char **p, uint32_t ndim, const uint64_t *shape
 
 /* ---- a part ---- */
 
-/* Sets where in the rank's tensor a box of it is.  Fused tensors are stacked along their rows, so that it is a stretch of
- * elements; others would be more than one. */
+/* Sets the offset of a box in the rank's tensor.  Fused tensors are stacked along dimension 0, so a box is one
+ * contiguous run of elements; others are refused. */
 static bool slices_lay(const struct zf_st_entry *e, const uint64_t *start, const uint64_t *size,
                        struct nanotron_slice *out)
 {
@@ -126,7 +126,7 @@ static bool slices_read(const char *text, const struct zf_st_entry *e, struct zf
            slices_refuse(e, text, err);
 }
 
-/* The whole tensor is one slice of itself. */
+/* Describes a tensor that is not sharded as one slice of itself. */
 static bool slices_whole(const struct zf_st_entry *e, struct zf_arena *a, struct zf_type *whole,
                          struct nanotron_part *out, struct zf_err *err)
 {

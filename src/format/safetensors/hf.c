@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face checkpoints of several safetensors files: with an index JSON, or written by
- * torch.distributed.checkpoint with the boxes in each header; with the optimizer that lies beside them.
+ * torch.distributed.checkpoint with the boxes of tensors in each header; and the optimizer next to them.
  * Source: transformers 4.5x, modeling_utils.py; torch/distributed/checkpoint/hf_storage.py (2.8
  * … 2.14). */
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, s
     if (!hf_parts_find(save, o->lim, &p, err)) {
         if (err->code != ZF_E_UNKNOWN)
             return false;
-        /* Two indices: open() says so. */
+        /* There are two indices: open() reports that. */
         zf_err_clear(err);
         out->fit = ZF_FIT_NAMES;
         snprintf(out->why, sizeof out->why, "several index files");
@@ -66,7 +66,7 @@ static bool hf_add_named(void *ctx, const char *file, bool here, struct zf_err *
                 : zf_st_files_lack(a->files, err, "%s", file);
 }
 
-/* Every safetensors file in `dir`. */
+/* Adds every safetensors file in `dir`. */
 static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const char *dir,
                        const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
@@ -76,7 +76,7 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
     if (!zf_store_list(st, dir, &e, &n, err) || !st_series_check(files, e, n, b, err))
         return false;
     for (size_t i = 0; i < n; i++) {
-        /* An entry of another kind than a file is refused when it is opened; only directories may have such a name. */
+        /* Directories may have such a name; any other entry that is not a file is refused when it is opened. */
         if (!zf_st_file_named(e[i].name) ||
             (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name)))
             continue;
@@ -87,7 +87,7 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
     return true;
 }
 
-/* Reads which tensors there must be, where that is written beside the shards. */
+/* Reads the list of all tensors, if there is one next to the shards. */
 static bool hf_load_numbers(const struct hf_parts *p, struct zf_store *st,
                             const struct zf_limits *lim, struct zf_st_index *out,
                             struct zf_build *b, struct zf_err *err)
@@ -99,7 +99,7 @@ static bool hf_load_numbers(const struct hf_parts *p, struct zf_store *st,
                     zf_st_index_load_numbers(st, path, lim, out, err) || zf_forgive(b, err));
 }
 
-/* Puts the optimizer in its place, and lets names see all that is placed by them. */
+/* Places the optimizer's tensors, and makes `names` see all names that it decides on. */
 static bool hf_place_optimizer(const struct hf_parts *p, const struct zf_st_files *files,
                                struct zf_store *st, const struct zf_open_opts *o,
                                struct zf_names *names, struct zf_build *b, struct zf_err *err)
@@ -120,7 +120,7 @@ static bool hf_place_optimizer(const struct hf_parts *p, const struct zf_st_file
            zf_forgive(b, err);
 }
 
-/* Tensors of names that the weights do not have. */
+/* Notes optimizer states whose names the weights do not have. */
 static bool hf_note_strangers(struct zf_build *b, struct zf_err *err)
 {
     struct zf_draft *d, *tie;

@@ -18,11 +18,11 @@ static const char index_tail[] = ".safetensors.index.json";
 
 /* ---- the weights ---- */
 
-/* Where the boxes of a save are that also has them joined. */
+/* Where the sharded tensors are, in a save that also has a consolidated copy. */
 static const char *const parts_sharded[] = {"sharded", "model/sharded", "weights/sharded",
                                             "weights/model/sharded", NULL};
 
-/* The safetensors file that says what those in `dir` hold: one of a rank, else the first; NULL: none is there. */
+/* A safetensors file that is typical for `dir`: one of a rank, else the first; NULL: there is none. */
 static const char *parts_file(struct zf_store *st, const char *dir)
 {
     const char *first = NULL;
@@ -72,7 +72,7 @@ static bool parts_optimizer(struct zf_store *st, const char **dir, bool *dcp, st
     return true;
 }
 
-/* Weights in a directory of their own: in boxes, or whatever files lie beside an optimizer. */
+/* Finds weights in a separate directory: sharded, or any files if there is an optimizer. */
 static bool parts_find_own_dir(struct zf_store *st, const struct zf_limits *lim,
                                struct hf_parts *out, struct zf_err *err)
 {
@@ -122,7 +122,7 @@ bool hf_parts_boxes(const struct hf_parts *p, struct zf_store *st, const struct 
     return parts_has_boxes(st, p->weights, lim);
 }
 
-/* ---- what lies beside them ---- */
+/* ---- other files ---- */
 
 char *hf_parts_metadata(const struct hf_parts *p, const char *name, struct zf_err *err)
 {
@@ -131,7 +131,7 @@ char *hf_parts_metadata(const struct hf_parts *p, const char *name, struct zf_er
     return dir && *name ? zf_relpath_join(dir, name, err) : zf_give(dir);
 }
 
-/* Of .hf_metadata, what is no file of the model: which file and which type each tensor has. */
+/* True for files of .hf_metadata that belong to the model; not for the lists of each tensor's file and dtype. */
 static bool parts_is_side(const char *name)
 {
     static const char *const tail[] = {".json", ".txt", ".jinja", ".model", ".py", ".tiktoken"};
@@ -142,7 +142,7 @@ static bool parts_is_side(const char *name)
     return is && strncmp(name, "fqn_to_", 7) != 0 && !zf_name_ends(name, ".index.json");
 }
 
-/* Those of a directory, where no other has their place. */
+/* Shows such files of a directory, except where another file has the name. */
 static bool parts_side_files(struct zf_store *st, const char *dir, struct zf_build *b,
                              struct zf_err *err)
 {
@@ -163,7 +163,7 @@ static bool parts_side_files(struct zf_store *st, const char *dir, struct zf_bui
     return true;
 }
 
-/* Weights that were pointed at by themselves: where their optimizer is, as the directories above have it. */
+/* If only the directory of the weights was given, notes the optimizer in a directory above. */
 static bool parts_note_above(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              struct zf_err *err)
 {
@@ -188,7 +188,7 @@ static bool parts_note_above(struct zf_store *st, const struct zf_open_opts *o, 
     return true;
 }
 
-/* Is this directory called as one of weights beside an optimizer? */
+/* True if this is a usual name for a directory of weights that has an optimizer next to it. */
 static bool parts_is_weights_dir(const char *base)
 {
     bool is = false;

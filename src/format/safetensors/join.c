@@ -14,14 +14,14 @@ struct join_piece {
     const char *name; /* of the tensor it belongs to */
     const struct zf_st_file *file;
     const struct zf_st_entry *entry;
-    const struct zf_st_box *box; /* where it is in it, or NULL: the whole tensor */
+    const struct zf_st_box *box; /* its place in the tensor, or NULL: the whole tensor */
 };
 
 struct st_join {
     const struct zf_st_files *files;
     const char *lacks; /* a file that cannot be read, so that boxes may be missing; or NULL */
-    uint64_t n_lost;   /* tensors that are lost for it */
-    uint64_t n_taken;  /* tensors whose shape only their boxes tell */
+    uint64_t n_lost;   /* number of tensors lost because of it */
+    uint64_t n_taken;  /* number of tensors whose shape is known only from their boxes */
     struct join_piece *piece; /* sorted by name */
     size_t n;
     const struct zf_st_index *index, *number;
@@ -56,7 +56,7 @@ static bool join_gather(const struct zf_st_files *f, struct join_piece **out, si
             const struct zf_st_entry *e = &f->at[i].head.entry[k];
             const struct zf_st_box *box = zf_st_boxes_find(&f->at[i].boxes, e->name);
 
-            /* It has another name when one file holds several boxes of one tensor. */
+            /* If a file holds several boxes of a tensor, their names differ from the tensor's. */
             p[n++] = (struct join_piece){.name = box && box->whole ? box->whole : e->name,
                                          .file = &f->at[i],
                                          .entry = e,
@@ -78,7 +78,7 @@ static size_t join_group_end(const struct join_piece *p, size_t n, size_t from)
     return to;
 }
 
-/* Starts the tensor where the naming rules put it. */
+/* Starts the draft of the tensor in the set that the naming rules choose. */
 static struct zf_draft *join_draft(const struct st_join *j, const struct join_piece *p,
                                    uint32_t ndim, const uint64_t *shape, struct zf_err *err)
 {
@@ -97,7 +97,7 @@ static struct zf_draft *join_draft(const struct st_join *j, const struct join_pi
     return d && zf_draft_where(d, p->file->path, err) && zf_draft_noted(d, err) ? d : NULL;
 }
 
-/* The whole tensor is contiguous; what a shortened file no longer holds is lost. */
+/* Adds a whole tensor, which is contiguous; the part beyond the end of a truncated file is lost. */
 static bool join_add_whole(const struct st_join *j, const struct join_piece *p, struct zf_err *err)
 {
     const struct zf_st_entry *e = p->entry;
@@ -108,7 +108,7 @@ static bool join_add_whole(const struct st_join *j, const struct join_piece *p, 
     return d && zf_draft_flat(d, 0, n, from, err);
 }
 
-/* Where a box begins.  Errors: ZF_E_FORMAT the header names no such place. */
+/* Sets start[] to where a box begins.  Errors: ZF_E_FORMAT the header's position is invalid. */
 static bool join_box_start(const struct join_piece *p, uint64_t *start, struct zf_err *err)
 {
     for (uint32_t d = 0; d < p->entry->ndim; d++) {
@@ -123,7 +123,7 @@ static bool join_box_start(const struct join_piece *p, uint64_t *start, struct z
     return true;
 }
 
-/* The smallest shape that holds all boxes: it is written nowhere else. */
+/* The smallest shape that contains all boxes; the file format does not record the shape. */
 static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uint64_t *start,
                       struct zf_err *err)
 {
@@ -154,7 +154,7 @@ static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uin
     return true;
 }
 
-/* The shape is only known to be this large at least.  Shown so, the tensor would look whole. */
+/* Adds a tensor as missing: only a minimum of its shape is known, with which it would look complete. */
 static bool join_add_unproven(struct st_join *j, const char *name, struct zf_err *err)
 {
     const struct zf_lost how = {
@@ -166,7 +166,7 @@ static bool join_add_unproven(struct st_join *j, const char *name, struct zf_err
     return zf_build_missing(j->b, name, strlen(name), &how, err);
 }
 
-/* An optimizer state of the tensor in its shape, or NULL. */
+/* An optimizer state of the tensor's shape, or NULL. */
 static struct zf_draft *join_moments(const struct st_join *j, const char *name)
 {
     static const char *const set[] = {"optim/exp_avg", "optim/exp_avg_sq", "optim/momentum_buffer"};
@@ -177,9 +177,9 @@ static struct zf_draft *join_moments(const struct st_join *j, const char *name)
     return d;
 }
 
-/* Makes shape[ndim], that of the boxes, the one that the optimizer says; where it says another that a missing rank
- * does not explain (transposed, of a lower rank), it stays.  *proved: it is that of the optimizer.
- * Errors: ZF_E_FORMAT the boxes are less. */
+/* Compares shape[ndim], from the boxes, with the optimizer's shape.  If that is larger, ranks are missing, and it is
+ * taken (degraded).  A difference that a missing rank cannot explain (transposed, fewer dimensions) is ignored.
+ * *proved: shape is now the optimizer's.  Errors: ZF_E_FORMAT the boxes do not fill the optimizer's shape. */
 static bool join_prove_shape(const struct st_join *j, const char *name, uint32_t ndim,
                              uint64_t *shape, bool *proved, struct zf_err *err)
 {
@@ -241,7 +241,7 @@ static bool join_add_boxes(struct st_join *j, const struct join_piece *p, size_t
     return true;
 }
 
-/* The piece that the index means, or the first. */
+/* The piece from the file that the index names, or the first one. */
 static const struct join_piece *join_indexed(const struct st_join *j, const struct join_piece *p,
                                              size_t n)
 {
@@ -253,7 +253,7 @@ static const struct join_piece *join_indexed(const struct st_join *j, const stru
     return p;
 }
 
-/* Does this piece come from the file whose number is written for its tensor? */
+/* Checks that the piece comes from the file whose number is recorded for its tensor. */
 static bool join_check_number(const struct st_join *j, const struct join_piece *p,
                               struct zf_err *err)
 {
@@ -299,7 +299,7 @@ static bool join_add_group(struct st_join *j, const struct join_piece *p, size_t
     return join_add_whole(j, one, err);
 }
 
-/* Whether the tensor's name is among the sorted pieces, and if not, why. */
+/* NULL if the tensor's name is among the sorted pieces, else why it is not. */
 static const char *join_lacks(void *ctx, const char *tensor, const char *file)
 {
     const struct st_join *j = ctx;
@@ -315,7 +315,7 @@ static const char *join_lacks(void *ctx, const char *tensor, const char *file)
                                                                    : "is missing";
 }
 
-/* The same of a list that knows no more than the numbers of files. */
+/* The same for a list that has only the numbers of files. */
 static const char *join_lacks_number(void *ctx, const char *tensor, const char *file)
 {
     const struct st_join *j = ctx;
@@ -340,7 +340,7 @@ static bool join_all(struct st_join *j, struct zf_err *err)
     return true;
 }
 
-/* Notes the assumptions. */
+/* Notes the assumptions that were made. */
 static bool join_note(const struct st_join *j, struct zf_err *err)
 {
     if (j->n_lost) {

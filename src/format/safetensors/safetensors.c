@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Safetensors files that are a checkpoint by themselves: one, or several in a directory without an index. */
+/* Safetensors files without an index: a single one, or several in a directory. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 #include "join.h"
 #include "series.h"
 
-/* The weights, where a directory holds other things as well. */
+/* The file of the weights, if a directory has other files, too. */
 static const char main_file[] = "model.safetensors";
 
-/* The one file pointed at, whatever it is called. */
+/* Probes a single file that was given, whatever its name. */
 static bool safetensors_probe_file(struct zf_store *st, const char *file, struct zf_probe *out,
                                    struct zf_err *err)
 {
@@ -22,7 +22,7 @@ static bool safetensors_probe_file(struct zf_store *st, const char *file, struct
 
     if (!src)
         return false;
-    /* A damaged one keeps its name, and open() says what is wrong with it. */
+    /* A damaged file is still recognized by its name, and open() reports the damage. */
     if (zf_st_sniff(src)) {
         out->fit = ZF_FIT_PROOF;
         snprintf(out->why, sizeof out->why, "a safetensors header");
@@ -54,7 +54,7 @@ static bool safetensors_probe(const struct zf_save *save, const struct zf_open_o
     return true;
 }
 
-/* Is there the file of another rank, that holds other boxes of the same tensors? */
+/* True if there is a file of another rank, with other boxes of the same tensors. */
 static bool safetensors_has_sibling(struct zf_store *st, const char *file)
 {
     unsigned long rank = zf_st_file_rank(file), other;
@@ -67,7 +67,7 @@ static bool safetensors_has_sibling(struct zf_store *st, const char *file)
     return false;
 }
 
-/* Says that the one file pointed at is part of a series.  Errors: ZF_E_UNKNOWN it holds boxes only. */
+/* Notes that the given file is one of a series.  Errors: ZF_E_UNKNOWN it only has boxes of tensors. */
 static bool safetensors_note_series(struct zf_store *st, const char *file,
                                     const struct zf_open_opts *o, struct zf_build *b,
                                     struct zf_err *err)
@@ -105,7 +105,7 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
         struct zf_series s;
         bool file = e[i].kind != ZF_ENTRY_DIR || st_series(e[i].name, &s);
 
-        /* An entry of another kind than a file is refused when it is opened. */
+        /* An entry that is not a file is refused when it is opened. */
         if (file && zf_st_file_named(e[i].name) &&
             !zf_st_files_add(files, st, e[i].name, o->lim, b, err))
             return false;
@@ -113,8 +113,8 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
     return true;
 }
 
-/* Files with the same names in them are different models: each gets a set of its own, except the
- * one that is plainly meant. */
+/* Files that contain the same tensor names are different models: each gets a separate set, except the
+ * one that is clearly the main one. */
 static bool safetensors_join_each(const struct zf_st_files *files, struct zf_build *b,
                                   struct zf_err *err)
 {

@@ -32,7 +32,7 @@ static bool series_check_plain(const struct zf_entry *e, size_t n, struct zf_bui
     return ok;
 }
 
-/* Ranks ascend in the listing. */
+/* Checks that no rank is missing; they ascend in the listing. */
 static bool series_check_ranks(struct zf_st_files *files, const struct zf_entry *e, size_t n,
                                struct zf_build *b, struct zf_err *err)
 {
@@ -55,8 +55,8 @@ static bool series_check_ranks(struct zf_st_files *files, const struct zf_entry 
     return true;
 }
 
-/* A rank has no file F when it has nothing of the tensors there, but not every rank.  All boxes
- * of a tensor are in files of one number, so those of the others are whole.
+/* Checks that each number F has a file of at least one rank: a rank without any part of its tensors
+ * writes none.  All boxes of a tensor are in files of the same number.
  * Source: torch 2.13, distributed/checkpoint/hf_storage.py, _split_by_storage_plan. */
 static bool series_check_files(const struct zf_entry *e, size_t n, struct zf_build *b,
                                struct zf_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An output embedding that is the input's: trainers save it once. */
+/* An output embedding that is tied to the input embedding: trainers save only one of them. */
 #include "hf_parts.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static bool tied_is_embedding(const char *name)
     return zf_name_ends(name, word) && (n == w || name[n - w - 1] == '.');
 }
 
-/* The only name of the list that is called so, or NULL. */
+/* The name in the list for which `is` is true, if there is exactly one, else NULL. */
 static const char *tied_only(const struct zf_st_index *number, bool (*is)(const char *name))
 {
     const char *found = NULL;
@@ -34,7 +34,7 @@ static const char *tied_only(const struct zf_st_index *number, bool (*is)(const 
     return found;
 }
 
-/* The config of the weights: .hf_metadata's, or one beside them. */
+/* The config.json of the weights: from .hf_metadata, or next to them. */
 static json_t *tied_config(const struct hf_parts *p, struct zf_store *st,
                            const struct zf_limits *lim)
 {
