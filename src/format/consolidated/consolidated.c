@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Llama as Meta releases it: consolidated.NN.pth, one torch.save file for each tensor-parallel rank, and
- * params.json beside them.  One such file alone is format torch's.  docs/formats/consolidated.md. */
+/* Llama as released by Meta: consolidated.NN.pth, one torch.save file per tensor-parallel rank, and
+ * params.json.  A single such file is opened by format torch.  docs/formats/consolidated.md. */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ struct consolidated {
     struct zf_build *b;
     struct zf_arena *a;
     struct zf_ranks file;
-    const char **tree; /* [file.n] where each is drafted: "mp_rank_NN" */
+    const char **tree; /* [file.n] the set of each file's draft: "mp_rank_NN" */
     struct zf_torch_ahead ahead;
     bool lost;                       /* a file could not be read, in a degraded build */
     const struct zf_tp_rules *rules; /* or NULL */
@@ -70,7 +70,7 @@ static bool consolidated_names(struct consolidated *c, struct zf_err *err)
     return c->tree != NULL;
 }
 
-/* Drafts a rank's tensors in its tree; plain values are the first rank's. */
+/* Drafts a rank's tensors in its tree; other values are taken from the first rank. */
 static bool consolidated_place(struct consolidated *c, uint32_t rank, struct zf_torch *t,
                                struct zf_err *err)
 {
@@ -81,7 +81,7 @@ static bool consolidated_place(struct consolidated *c, uint32_t rank, struct zf_
         return false;
     bool placed = zf_place_add_names(names, &f, c->o->lim, err) &&
                   zf_place_all(c->b, names, &f, c->o->lim, err);
-    struct zf_err ignored; /* the empty prefix takes no memory */
+    struct zf_err ignored; /* cannot fail: an empty prefix needs no memory */
     return zf_build_prefix(c->b, "", &ignored) && placed &&
            (rank > 0 || zf_state_add(c->b, &f, NULL, c->o->lim, err)) &&
            zf_place_note_unread(c->b, &f, err);
@@ -132,7 +132,7 @@ static bool consolidated_done(void *ctx, struct zf_err *err)
                    c->file.n);
 }
 
-/* The widths, unless the user says how ranks are joined.  *why: why they are not known, or NULL. */
+/* Reads the widths, unless the user gives rules for joining.  why: why they are unknown, or "". */
 static bool consolidated_widths(struct consolidated *c, char why[520], struct zf_err *err)
 {
     static const char norm[] = "norm.weight";

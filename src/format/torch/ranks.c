@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One torch.save file a rank, joined: DTensors (verl, NeMo-RL: model_world_size_W_rank_R.pt),
- * ShardedTensors (FSDP1 and OLMo: rankR.pt).  docs/formats/ranks.md says what is where. */
+/* Joins one torch.save file per rank: DTensors (verl, NeMo-RL: model_world_size_W_rank_R.pt),
+ * ShardedTensors (FSDP1 and OLMo: rankR.pt).  docs/formats/ranks.md describes the files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,15 +16,15 @@ extern const struct zf_format zf_format_ranks;
 
 #define RANKS_MAX 1000000
 
-/* A file name taken apart: <stem>[world_size_<W>_]rank[_]<R><tail>. */
+/* The parts of a file name: <stem>[world_size_<W>_]rank[_]<R><tail>. */
 struct rank_name {
-    size_t stem;    /* bytes in front of "rank" or "world_size_" */
+    size_t stem;    /* length before "rank" or "world_size_" */
     uint64_t rank;  /* R */
-    uint64_t world; /* W, 0 = not said */
+    uint64_t world; /* W, 0 = not in the name */
     const char *tail;
 };
 
-/* Reads decimal digits; *p moves behind them.
+/* Parses decimal digits and moves *p past them.
  * False when there is none or the number is too large. */
 static bool ranks_number(const char **p, uint64_t *out)
 {
@@ -37,7 +37,7 @@ static bool ranks_number(const char **p, uint64_t *out)
     return true;
 }
 
-/* Is the "rank" at `at` a word, with digits and an ending behind it? */
+/* True if the "rank" at `at` is a whole word, followed by digits and an extension. */
 static bool ranks_parse_at(const char *name, const char *at, struct rank_name *out)
 {
     const char *p = at + 4;
@@ -52,7 +52,7 @@ static bool ranks_parse_at(const char *name, const char *at, struct rank_name *o
     return true;
 }
 
-/* The last "rank" in name that is followed by digits and an ending. */
+/* Parses the last "rank" in name that is followed by digits and an extension. */
 static bool ranks_parse(const char *name, struct rank_name *out)
 {
     static const char size_word[] = "world_size_";
@@ -76,7 +76,7 @@ static bool ranks_parse(const char *name, struct rank_name *out)
     return found;
 }
 
-/* Role of the files of one stem: weights, optimizer, or other. */
+/* The role of files with this stem: weights, optimizer, or other. */
 static enum zf_torch_role ranks_role_of(const char *name, size_t stem)
 {
     return stem > 0 ? zf_torch_set_role(name) : ZF_ROLE_WEIGHTS;
@@ -86,16 +86,16 @@ static enum zf_torch_role ranks_role_of(const char *name, size_t stem)
 struct rank_file {
     const char *path; /* borrowed from the listing */
     struct rank_name name;
-    size_t at; /* its place in the listing */
+    size_t at; /* index in the listing */
 };
 
-/* The files of one stem, rank by rank. */
+/* The files with the same stem, sorted by rank. */
 struct group {
     const struct rank_file *file; /* the first of n */
     size_t n;
-    uint64_t n_ranks, max;         /* ranks with a file; greatest rank */
-    const struct rank_file *twice; /* has the rank of the file in front of it; NULL = none has */
-    bool mixed;                    /* of several world sizes */
+    uint64_t n_ranks, max;         /* number of ranks with a file; largest rank */
+    const struct rank_file *twice; /* a file of the same rank as the one before it; NULL = none */
+    bool mixed;                    /* the world sizes differ */
     enum zf_torch_role role;
 };
 
@@ -112,7 +112,7 @@ static void zf_auto_groups(struct groups *all)
     zf_vec_fini(&all->path);
 }
 
-/* The order of groups; files of one are equal. */
+/* Compares the groups of two files; 0: the same group. */
 static int ranks_cmp_group(const struct rank_file *x, const struct rank_file *y)
 {
     bool worlds[] = {x->name.world != 0, y->name.world != 0};
@@ -135,7 +135,7 @@ static int ranks_cmp_file(const void *a, const void *b)
     return by ? by : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Groups in the order of the listing. */
+/* Sorts groups in the order of the listing. */
 static int ranks_cmp_first(const void *a, const void *b)
 {
     size_t x = ((const struct group *)a)->file->at, y = ((const struct group *)b)->file->at;
@@ -160,7 +160,7 @@ static struct group ranks_group(const struct groups *all, size_t from)
     return g;
 }
 
-/* The groups of the directory; of several that hold weights, the one whose file was pointed at. */
+/* Finds the groups of the directory; if several have weights, the one whose file was given. */
 static bool ranks_look(const struct zf_save *save, struct groups *all, struct zf_err *err)
 {
     struct rank_file f, want = {.path = save->file};
@@ -173,9 +173,10 @@ static bool ranks_look(const struct zf_save *save, struct groups *all, struct zf
         return true;
     for (size_t i = 0; i < n; i++) {
         f = (struct rank_file){.path = e[i].name, .at = i};
-        if (!ranks_parse(f.path, &f.name)) /* what is no file is refused when it is opened */
+        if (!ranks_parse(f.path,
+                         &f.name)) /* an entry that is not a file is refused when it is opened */
             continue;
-        /* Pointed at a file: its own group, and what has the same scheme but is no weights. */
+        /* If a file was given: its group, and groups named in the same way that have no weights. */
         if (!want.path || ranks_cmp_group(&want, &f) == 0 ||
             (want.name.world != 0 && f.name.world == want.name.world &&
              ranks_role_of(f.path, f.name.stem) != ZF_ROLE_WEIGHTS)) {
@@ -200,13 +201,13 @@ static bool ranks_look(const struct zf_save *save, struct groups *all, struct zf
     return true;
 }
 
-/* How many ranks there were. */
+/* The number of ranks that saved. */
 static uint64_t ranks_world(const struct group *g)
 {
     return g->file->name.world ? g->file->name.world : g->max + 1;
 }
 
-/* Do all groups have their files? */
+/* True if no group lacks a file. */
 static bool ranks_complete(const struct groups *all)
 {
     for (size_t i = 0; i < all->of.n; i++) {
@@ -226,7 +227,7 @@ static bool ranks_has_safetensors(struct zf_store *st)
     return false;
 }
 
-/* The first file of the group that torch.save wrote, with tensors in it, or NULL. */
+/* The first intact torch.save file of the group that contains tensors, or NULL. */
 static const char *ranks_sound_one(struct zf_store *st, const struct group *g,
                                    const struct zf_limits *lim)
 {
@@ -244,8 +245,8 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
     out->fit = ZF_FIT_NO;
     if (!ranks_look(save, &all, err))
         return false;
-    /* Leftovers of another run do not hide whole weights;
-     * alone, open() reports the missing files. */
+    /* Incomplete leftovers of another run must not hide complete weights;
+     * without these, open() reports the missing files. */
     if (!save->file && !ranks_complete(&all) && ranks_has_safetensors(save->store))
         return true;
     for (size_t i = 0; i < all.of.n && out->fit != ZF_FIT_PROOF; i++) {
@@ -261,7 +262,7 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
     return true;
 }
 
-/* All ranks from 0 on must have a file, and as many as the names say. */
+/* Checks that all ranks from 0 on have a file, as many as the world size in the names. */
 static bool ranks_check_group(const struct group *g, bool degraded, struct zf_build *b,
                               struct zf_err *err)
 {
@@ -295,8 +296,8 @@ static bool ranks_check_group(const struct group *g, bool degraded, struct zf_bu
                    first);
 }
 
-/* Groups of other ranks than the group of `most` has: of two saves where the names say how many there were, else perhaps
- * what not every rank writes. */
+/* Compares the groups' numbers of ranks with that of `most`.  A difference is an error (two saves are mixed) if the
+ * names give the world size; else it is noted, because some files may not be written by every rank. */
 static bool ranks_compare(const struct groups *all, const struct group *most, struct zf_build *b,
                           struct zf_err *err)
 {
@@ -321,7 +322,7 @@ static bool ranks_compare(const struct groups *all, const struct group *most, st
     return true;
 }
 
-/* Exactly one group may hold weights. */
+/* Checks that exactly one group has weights, and sets *world to its number of ranks. */
 static bool ranks_check_groups(const struct groups *all, bool degraded, uint32_t *world,
                                struct zf_build *b, struct zf_err *err)
 {
@@ -351,7 +352,7 @@ static bool ranks_check_groups(const struct groups *all, bool degraded, uint32_t
     return ranks_compare(all, most, b, err);
 }
 
-/* Says which files will be opened, in their order. */
+/* Announces to the set which files will be opened, in order. */
 static bool ranks_expect(struct zf_torch_set *s, struct groups *all, struct zf_err *err)
 {
     for (size_t g = 0; g < all->of.n; g++) {
@@ -366,8 +367,8 @@ static bool ranks_expect(struct zf_torch_set *s, struct groups *all, struct zf_e
     return zf_torch_set_expect(s, all->path.at, all->path.n, err);
 }
 
-/* Opens the files, rank by rank in each group.  Degraded: a file that cannot be opened is noted and as good as
- * missing, as long as another one can. */
+/* Opens the files of each group, rank by rank.  Degraded: a file that cannot be opened is noted and treated as missing,
+ * if at least one other can be opened. */
 static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, struct zf_build *b,
                             struct zf_err *err)
 {
@@ -393,7 +394,7 @@ static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, st
     return added > 0;
 }
 
-/* Is this a file that trainers save once, beside the ranks' files? */
+/* True for a file that trainers save once, next to the ranks' files. */
 static bool ranks_is_companion(const char *name)
 {
     struct rank_name r;
@@ -405,7 +406,7 @@ static bool ranks_is_companion(const char *name)
 static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_opts *o,
                              struct zf_build *b, struct zf_err *err)
 {
-    zf_auto(groups) struct groups all = {0}; /* lent to the set */
+    zf_auto(groups) struct groups all = {0}; /* borrowed by the set */
     zf_auto(torch_set) struct zf_torch_set *s = NULL;
     struct zf_mesh mesh = {0};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of torch.save files without anything that names them: one file, a Hugging Face index with
- * its shards, or a directory of loose files.  docs/formats/torch.md says what is where. */
+/* Checkpoints of torch.save files without a trainer's own structure: one file, a Hugging Face index with
+ * its shards, or a directory of single files.  docs/formats/torch.md describes them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ extern const struct zf_format zf_format_torch;
 
 static const char index_tail[] = ".bin.index.json";
 
-/* The index that leads to the weights: the one pointed at, the directory's, or that of a directory of weights beside
- * which an optimizer has one of its own (*optimizer: where; else NULL).  *index: malloc'ed, or NULL. */
+/* Finds the index of the weights: the given one, the directory's, or that in a separate directory of weights next to an
+ * optimizer with an index (*optimizer: its directory; else NULL).  *index: malloc'ed, or NULL. */
 static bool torch_look(const struct zf_save *save, char **index, const char **optimizer,
                        struct zf_err *err)
 {
@@ -51,7 +51,7 @@ static void torch_probe_is(const char *file, enum zf_fit fit, struct zf_probe *o
 }
 
 /* A directory fits by its files of weights; an optimizer or RNG state alone is only a hint, because
- * it lies beside weights of every kind, and a file without a tensor is not even that. */
+ * it is found next to weights of every kind; a file without a tensor is not even a hint. */
 static bool torch_probe_dir(struct zf_store *st, const struct zf_limits *lim, struct zf_probe *out,
                             struct zf_err *err)
 {
@@ -81,7 +81,7 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
     if (!torch_look(save, &index, &optimizer, err)) {
         if (err->code != ZF_E_UNKNOWN)
             return false;
-        zf_err_clear(err); /* several: the files themselves may still decide */
+        zf_err_clear(err); /* several indices: the files themselves may still decide */
     }
     if (index) {
         out->fit = ZF_FIT_PROOF;
@@ -103,7 +103,7 @@ struct torch_adding {
     struct zf_err first; /* the failure of the first file that cannot be read */
 };
 
-/* Degraded: the failure of one file is forgiven as long as another can be read, which torch_read_any tells. */
+/* Adds a file.  Degraded: its failure is tolerated if another file can be read, which torch_read_any checks. */
 static bool torch_add(struct torch_adding *a, const char *file, enum zf_torch_role role,
                       struct zf_err *err)
 {
@@ -139,7 +139,7 @@ static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
                                                        : "cannot be read";
 }
 
-/* "pytorch_model-00002-of-00003.bin": how many files there should be; 0 = no such name. */
+/* The number of files in the series of "pytorch_model-00002-of-00003.bin": 3; 0 = not such a name. */
 static unsigned long torch_shards_of(const char *name)
 {
     struct zf_series s;
@@ -157,15 +157,15 @@ static bool torch_is_other(const char *name)
     return zf_torch_set_named(name) && !torch_is_weights(name);
 }
 
-/* Completeness of a directory's files by their names. */
+/* Which files are complete, judged by the names in a directory. */
 struct torch_names {
     struct zf_series_list series;
     bool
         whole; /* there are weights that lack nothing: an index names them, or a whole series holds them */
 };
 
-/* Shards that no index names say themselves how many they are.  Beside whole weights a series that lacks a file is
- * of something else: it is noted. */
+/* Checks series of shards, whose names give their number if there is no index.  Next to complete weights, an incomplete
+ * series is something else: it is noted. */
 static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_names *out,
                               struct zf_build *b, struct zf_err *err)
 {
@@ -200,7 +200,7 @@ static void zf_auto_torch_names(struct torch_names *names)
     zf_vec_fini(&names->series.of);
 }
 
-/* Is the file one of those that are noted as not shown? */
+/* True if the file belongs to a series that was noted as not shown. */
 static bool torch_is_left(const struct torch_names *names, const char *name)
 {
     const struct zf_series_files *s = names->whole ? zf_series_find(&names->series, name) : NULL;
@@ -223,8 +223,8 @@ static bool torch_add_loose(struct torch_adding *a, const struct torch_names *na
             torch_is_left(names, e[i].name))
             continue;
         if (weights && torch_shards_of(e[i].name)) {
-            /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
-             * with it is said. */
+            /* By its name it is one of the shards, so it is opened without probing: damage is
+             * reported. */
             if (!torch_add(a, e[i].name, ZF_ROLE_WEIGHTS, err))
                 return false;
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
@@ -239,7 +239,7 @@ static bool torch_add_loose(struct torch_adding *a, const struct torch_names *na
     return true;
 }
 
-/* One file of several may be looked at by itself. */
+/* Opens one file of several, which was given by itself. */
 static bool torch_open_one(struct zf_torch_set *s, const char *file, struct zf_build *b,
                            struct zf_err *err)
 {

@@ -20,7 +20,7 @@ void sharding_fini(struct sharding *s)
 
 /* ---- paths ---- */
 
-/* '["state","head.weight","step"]' as steps. */
+/* Parses '["state","head.weight","step"]' into the steps of a path. */
 static bool sharding_read_path(const struct sharding *s, const struct zf_take *key,
                                const char *head, struct zf_path *out, struct zf_err *err)
 {
@@ -104,7 +104,7 @@ struct sharding_box {
     uint64_t start[SHARDING_DIMS], size[SHARDING_DIMS];
 };
 
-/* Cuts dimension d for place `at` of n: each has as much as the first, the last ones less or nothing.
+/* Cuts dimension d into n shards and takes number `at`: all are of equal size, except smaller or empty ones at the end.
  * Source: torch/distributed/tensor/placement_types.py, Shard.local_shard_size_and_offset (2.4 … 2.15). */
 static void sharding_cut(struct sharding_box *box, uint64_t d, uint64_t n, uint64_t at)
 {
@@ -116,13 +116,13 @@ static void sharding_cut(struct sharding_box *box, uint64_t d, uint64_t n, uint6
     box->size[d] = len - lo < each ? len - lo : each;
 }
 
-/* Is the rank among them?  Its place. */
+/* True if the rank is in the list; *at: its index. */
 static bool sharding_find_rank(const struct zf_take *ranks, uint32_t rank, uint64_t *at)
 {
     uint64_t n = zf_take_list(ranks);
 
     for (uint64_t i = 0; i < n && !ranks->t->failed; i++) {
-        *at = (rank + i) % n; /* ranks are mostly numbered from 0 on */
+        *at = (rank + i) % n; /* tries index = rank first, the usual case */
         struct zf_take one = zf_take_item(ranks, *at);
 
         if (zf_take_u64(&one) == rank && !ranks->t->failed)
@@ -149,7 +149,7 @@ static void sharding_take_placement(const struct zf_take *x, uint64_t size, uint
         sharding_cut(box, d, size, at);
 }
 
-/* Reads one group of ranks: the box of a rank. */
+/* Computes the box of a rank from its group's metadata. */
 static void sharding_take_box(const struct zf_take *group, uint32_t rank, enum zf_dtype dtype,
                               struct sharding_box *out)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Safetensors files of a save of torch_checkpointing hold what each rank has of a tensor, and nothing else; metadata.pkl says
- * where that belongs:
+/* Safetensors files of torch_checkpointing contain only the ranks' shards of tensors; metadata.pkl says where they belong:
  *   nested_path_to_metadata: {'["head.weight"]': [{sharding_metadata: {type, data}, ranks: [0, 2]}, …]}
  *   data of DTensorShardingMetadata: global_shape, dtype, mesh_spec {mesh_shape, mesh_data}, placements [{type, dim}]
  * Source: torch_checkpointing 0.1.1, resharding (DTensorShardingMetadata), SafetensorsSerialization. */
@@ -15,10 +14,10 @@
 
 /* A tensor that metadata.pkl describes. */
 struct sharding_tensor {
-    UT_hash_handle hh;         /* by the steps of its path, joined by dots */
-    struct zf_path path;       /* with the item's head in front */
+    UT_hash_handle hh;         /* key: the steps of its path, joined by dots */
+    struct zf_path path;       /* begins with the item's head */
     const struct zf_pv *group; /* [{sharding_metadata, ranks}] */
-    uint64_t n_ranks, n_seen;  /* that should have a part of it; that had one so far */
+    uint64_t n_ranks, n_seen;  /* number of ranks that should have a shard; that had one so far */
 };
 
 struct sharding {
@@ -27,17 +26,18 @@ struct sharding {
     struct zf_names *names;
     struct sharding_tensor *tensor; /* uthash */
     struct zf_pieces pieces;
-    struct zf_keeper keep; /* its arena is a */
+    struct zf_keeper keep; /* allocates from arena a */
 };
 void sharding_fini(struct sharding *s);
 
-/* Reads the paths of an item; head: first step of each, or NULL.  Fails in x's taker. */
+/* Reads the paths of an item; head: first step of each, or NULL.  Errors are set in x's taker. */
 bool sharding_read_paths(struct sharding *s, const struct zf_take *x, const char *head,
                          struct zf_err *err) ZF_CHECKED;
-/* Drafts what the file of a rank holds.  Errors: ZF_E_FORMAT; ZF_E_UNSUPPORTED other placements than Shard and Replicate. */
+/* Drafts the contents of a rank's file.  Errors: ZF_E_FORMAT; ZF_E_UNSUPPORTED other placements than Shard and
+ * Replicate. */
 bool sharding_add_file(struct sharding *s, const struct zf_st_header *h, struct zf_source *src,
                        uint32_t rank, const char *file, struct zf_err *err) ZF_CHECKED;
-/* Each tensor must have been in the files of all its ranks; degraded: is noted. */
+/* Checks that each tensor was in the files of all its ranks; degraded: a missing one is noted. */
 bool sharding_end(struct sharding *s, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_checkpointing: a file for each item (model, optimizer, step …) and rank, of torch.save or safetensors, and metadata.pkl,
- * which says how the ranks' parts join.  docs/formats/torch_checkpointing.md says what is where. */
+/* torch_checkpointing: a torch.save or safetensors file per item (model, optimizer, step …) and rank, and
+ * metadata.pkl, which says how to join the shards.  docs/formats/torch_checkpointing.md describes the files. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,10 +37,10 @@ struct checkpointing {
     uint64_t world;
     const struct zf_pv *items; /* {item: {nested_path_to_metadata, rank_to_layout_info}} */
     struct sharding sharding;
-    struct zf_torch_set *set, *rest;         /* of items, and of what else lies there */
-    zf_vec(struct checkpointing_file) torch; /* files of torch.save, item by item */
-    zf_vec(struct checkpointing_file) parts; /* safetensors */
-    zf_vec(const char *) path;               /* of torch */
+    struct zf_torch_set *set, *rest;         /* files of items; all other files */
+    zf_vec(struct checkpointing_file) torch; /* torch.save files, item by item */
+    zf_vec(struct checkpointing_file) parts; /* safetensors files */
+    zf_vec(const char *) path;               /* paths of `torch` */
 };
 
 /* ---- metadata.pkl ---- */
@@ -92,7 +92,7 @@ static bool checkpointing_add_file(struct checkpointing *s, const struct zf_take
     return f != NULL;
 }
 
-/* The files of an item, and its paths where those are safetensors. */
+/* Reads the files of an item and, if they are safetensors, its paths. */
 static bool checkpointing_read_item(struct checkpointing *s, const struct zf_take *items,
                                     uint64_t i, struct zf_err *err)
 {
@@ -164,7 +164,7 @@ static bool checkpointing_read_files(struct checkpointing *s, struct zf_err *err
            sharding_end(&s->sharding, err);
 }
 
-/* ---- what metadata.pkl does not describe ---- */
+/* ---- files that metadata.pkl does not describe ---- */
 
 static bool checkpointing_is_item(const struct checkpointing *s, const struct zf_numbered_file *f)
 {
@@ -178,7 +178,7 @@ static bool checkpointing_is_item(const struct checkpointing *s, const struct zf
     return false;
 }
 
-/* Steps, schedulers, loaders: each rank's file is shown for itself. */
+/* Adds steps, schedulers, data loaders: each rank's file is shown separately. */
 static bool checkpointing_add_rest(struct checkpointing *s, struct zf_err *err)
 {
     zf_auto(numbered) struct zf_numbered l = {.dir = NULL}, texts = {.dir = NULL};
@@ -242,7 +242,7 @@ static const char *checkpointing_find_save(const struct zf_save *save, const str
                : NULL;
 }
 
-/* Safetensors of ranks beside torch.save files of the same ranks: their parts are local. */
+/* Recognizes ranks' safetensors files next to torch.save files, without metadata: shards with unknown places. */
 static const char *checkpointing_find_parts(const struct zf_save *save,
                                             const struct zf_open_opts *o)
 {
