@@ -4,9 +4,9 @@
  * large becomes infinity.
  *
  * NaN, as torch 2.13 on x86-64 writes it:
- *   to f32    the payload's upper bits stay; made quiet from f64, f16 and f8_e5m2, kept from bf16;
+ *   to f32    the payload's upper bits are kept; from f64, f16 and f8_e5m2 it becomes quiet, from bf16 it is unchanged;
  *             f8_e4m3 gives 7ff00000 with its sign, the types with one NaN (fnuz, e8m0) 7f800001
- *   to f16    sign and the payload's upper bits stay, made quiet
+ *   to f16    sign and the payload's upper bits are kept, and it becomes quiet
  *   to bf16   ffff from f32 and f64, 7fc0 from all others
  * (torch itself writes 7fc0 for a NaN among the last few elements of an f64 tensor whose length is
  * no multiple of 16: its scalar and its vector code differ.)
@@ -21,8 +21,7 @@
  * F16, BF16. */
 bool zf_can_cast(enum zf_dtype from, enum zf_dtype to);
 
-/* Casts n elements.  in and out do not overlap; no alignment is needed.  Picks the fastest code of
- * this CPU. */
+/* Casts n elements.  in and out must not overlap; no alignment is needed.  Uses the fastest code for this CPU. */
 void zf_cast(void *out, enum zf_dtype to, const void *in, enum zf_dtype from, size_t n);
 
 #endif

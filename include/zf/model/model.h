@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint as the rest of the program sees it: named tensors in sets, opaque files,
- * notes.  Frozen. */
+/* A checkpoint as the rest of the program sees it: named tensors in sets, opaque files, notes.  Immutable. */
 #ifndef ZF_MODEL_MODEL_H
 #define ZF_MODEL_MODEL_H
 
@@ -17,9 +16,10 @@ struct zf_tensor {
     const uint64_t *shape;     /* [ndim] elements, C order */
     const struct zf_map *data; /* bytes, little-endian, packed C order */
     uint32_t alias_of;         /* index in the set of the tensor it is tied to, or its own index */
-    bool lost;                 /* -o degraded: some bytes answer EIO, or, when filled, */
-    bool filled;               /* read as NaN */
-    bool apart; /* a piece of another tensor of the set, which whole files hold instead */
+    bool lost;                 /* -o degraded: some bytes are lost: reading them fails with EIO, */
+    bool filled;               /* or, if this is set, gives NaN */
+    bool
+        apart; /* it is a piece of another tensor of the set; files of the whole set contain that one instead */
 };
 
 /* A tensor set is a directory of the tree. */
@@ -36,42 +36,42 @@ struct zf_blob {
     const char *path; /* in the tree, components already encoded */
     const struct zf_map *data;
     struct timespec mtime; /* 0 = the checkpoint's */
-    bool told;             /* another file of the tree says all of it */
+    bool told;             /* redundant: other files of the tree have all its contents */
 };
 
-/* What a note says, for whoever acts on it: its words are for people. */
+/* The kind of a note, for programs that act on it; its text is for people. */
 enum zf_note_kind {
     ZF_NOTE_OTHER,
-    ZF_NOTE_UNSHOWN, /* whole files are not shown: they are no part of it, or repeat what is shown */
+    ZF_NOTE_UNSHOWN, /* whole files are not shown: they do not belong to the checkpoint, or repeat what is shown */
     ZF_NOTE_UNREADABLE, /* a whole file is not shown, because it could not be read */
-    ZF_NOTE_LEFT_OUT,   /* something that files hold is not shown */
-    ZF_NOTE_SAVES,      /* directories beside the files that are shown are saves of their own */
+    ZF_NOTE_LEFT_OUT,   /* some contents of files are not shown */
+    ZF_NOTE_SAVES,      /* directories next to the shown files are separate saves */
     ZF_NOTE_UNCOMPARED, /* bytes were not compared that zerofs verify compares */
-    ZF_NOTE_NO_WEIGHTS, /* the save has none */
-    ZF_NOTE_GROUPS,     /* settings of the optimizer's groups, no oddity */
-    ZF_NOTE_HF,         /* which model hf/ is, or why none */
+    ZF_NOTE_NO_WEIGHTS, /* the save has no weights */
+    ZF_NOTE_GROUPS,     /* settings of the optimizer's groups, nothing unusual */
+    ZF_NOTE_HF,         /* which model hf/ is, or why there is none */
     ZF_NOTE_KINDS,
 };
-/* "unshown", as info --json has it. */
+/* The kind's name in info --json, such as "unshown". */
 const char *zf_note_kind_name(enum zf_note_kind kind);
 
-/* An oddity that is no failure. */
+/* Something unusual that is no failure. */
 struct zf_note {
     enum zf_note_kind kind;
-    /* the files or directories that it is about, one a line, as far as they are known; "" = no certain ones */
+    /* the files or directories that it is about, one per line, as far as they are known; "" = none in particular */
     const char *about;
     const char *text; /* one sentence */
 };
 
-/* -o degraded: a tensor that cannot be shown, because nothing but its name is known. */
+/* -o degraded: a tensor that cannot be shown because only its name is known. */
 struct zf_missing {
     const char *name;
     struct zf_lost how;
 };
 
-/* Bytes that ranks hold twice, of which the second ones are shown nowhere, and that were not all compared when the
- * checkpoint was opened (with zf_build_record_copies: those that were, too).  src[0] NULL: no copy, but padding that the
- * format's own rule cuts; only with zf_build_record_copies. */
+/* Two copies of the same bytes on different ranks.  The second is shown nowhere, and they were not compared completely when
+ * the checkpoint was opened (with zf_build_record_copies, they may have been).  src[0] NULL: no copy, but padding that the
+ * format itself cuts off; only with zf_build_record_copies. */
 struct zf_copy {
     struct zf_source *src[2];
     uint64_t off[2], n;
@@ -79,7 +79,7 @@ struct zf_copy {
 
 struct zf_checkpoint {
     const char *format; /* row of the format table */
-    const char *why;    /* what proved it */
+    const char *why;    /* how the format was recognized */
     const char *tag;    /* "" = none */
     bool has_step;
     int64_t step;
@@ -90,20 +90,21 @@ struct zf_checkpoint {
     const struct zf_note *note;
     uint32_t n_notes;
     const struct zf_set
-        *hf; /* what hf/ shows in place of the root's tensors (zf/recipe/hf.h); or NULL */
+        *hf; /* the tensors that hf/ shows instead of the root's (zf/recipe/hf.h); or NULL */
     const struct zf_missing *missing;
     uint32_t n_missing;
-    const struct zf_copy *copy; /* none of a model that was kept */
+    const struct zf_copy *copy; /* none if the model is cached */
     uint64_t n_copies;
     uint64_t n_pieces;     /* chunks and slices in all maps */
     struct timespec mtime; /* of the newest shard */
-    bool kept;            /* made from a model that was kept (zf/keep.h), no file was read for it */
-    const char *not_kept; /* why that one is not used, or none was made: a sentence; or NULL */
-    uint64_t
-        kept_as[2]; /* the checksum of the model that it was made from or kept as; 0, 0 = none */
-    const char *kept_note; /* the text that zf_keep_note kept with it; or NULL */
-    /* "-o only=" and the like, where zf_checkpoint_select left tensors out or renamed some, and the sets without that;
-     * NULL = it changed nothing */
+    bool kept;             /* loaded from the model cache (zf/keep.h): none of its files was read */
+    const char *
+        not_kept; /* why the cached model was not used, or the model not cached: a sentence; or NULL */
+    uint64_t kept_as
+        [2]; /* checksum of the cached model that it was loaded from or stored as; 0, 0 = none */
+    const char *kept_note; /* the text that zf_keep_note stored with the cached model; or NULL */
+    /* the options, "-o only=" and the like, with which zf_checkpoint_select left out or renamed tensors (NULL = it changed
+     * nothing), and the sets before that */
     const char *selection;
     const struct zf_set *unselected;
     uint32_t n_unselected;
@@ -118,24 +119,25 @@ const struct zf_blob *zf_checkpoint_blob(const struct zf_checkpoint *c, const ch
 /* Borrows the tensor of that raw name in the set, or NULL (binary search). */
 const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n);
 
-/* Lost bytes [first, end) of a tensor that lie side by side, and why; see struct zf_lost. */
+/* A contiguous range [first, end) of lost bytes of a tensor, and why they are lost (struct zf_lost). */
 struct zf_loss {
     uint64_t first, end;
     struct zf_lost how; /* texts are borrowed from the map */
 };
-/* The first such bytes that end behind byte `off` of a tensor's data; false: there are none. */
+/* Finds the first such range that ends after byte `off` of a tensor's data; false: there is none. */
 bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out);
-/* Calls fn once for each piece of the map that lost bytes, in no particular order; quicker than
- * looking for their places.  Stops when fn returns false, and then returns false. */
+/* Calls fn once for each piece of the map with lost bytes, in no particular order; faster than finding the ranges.  Stops
+ * when fn returns false, and then returns false. */
 bool zf_map_each_loss(const struct zf_map *m, bool (*fn)(void *ctx, const struct zf_lost *how),
                       void *ctx);
 
-/* One that shows all that c does, which it borrows and which outlives it; memory for more is its own, at most `memory`
- * bytes.  Errors: ZF_E_NOMEM. */
+/* Makes a checkpoint that shows everything in c and can be extended, with an arena of its own of at most `memory` bytes.
+ * Borrows c, which must outlive it.  Errors: ZF_E_NOMEM. */
 struct zf_checkpoint *zf_checkpoint_over(const struct zf_checkpoint *c, uint64_t memory,
                                          struct zf_err *err) ZF_CHECKED;
-/* zf_map_strided of a map of c that is whole; where a read would take a few bytes each from many rows, as of a transposed
- * matrix, blocks of it are kept (limit cache_bytes).  Before c is shared.  Errors: as zf_map_strided; ZF_E_NOMEM. */
+/* As zf_map_strided, for the whole map of a tensor of c.  Where a read would take a few bytes each from many rows, as for a
+ * transposed matrix, blocks of the result are cached (limit cache_bytes).  Must be called before threads share c.
+ * Errors: as zf_map_strided; ZF_E_NOMEM. */
 struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_map *in,
                                      const struct zf_strided *how, const struct zf_limits *lim,
                                      struct zf_err *err) ZF_CHECKED;
@@ -146,27 +148,26 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
     zf_checkpoint_free(*c);
 }
 
-/* Which names to keep and how to call them, applied to every set, the same way each time: `only`
- * and `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it
- * stay), then each rename rule in turn replaces its first match.
- * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a regex (zf/base/pattern.h), the last '='
- * without a backslash in front, and its replacement with \1 … \9 (and \0, the whole match); "\=" is
- * an '=' of either.
- * Ties are kept: when the tensor that others are tied to goes, the first of them takes its place. */
+/* Which tensors to keep and how to rename them, in every set: `only` and `except` match the name in the checkpoint; then
+ * strip_prefix is removed (names without it are unchanged); then each rename rule in turn replaces its first match.
+ * Patterns are globs (fnmatch: '*' matches dots, too).  A rule is a regex (zf/base/pattern.h), '=', and the replacement,
+ * with \1 … \9 (and \0, the whole match); the last '=' without a backslash separates the two, and "\=" stands for an '='
+ * in either.
+ * Tied tensors stay tied: if the tensor that others are tied to is removed, the first of them takes its place. */
 struct zf_select {
     const char *strip_prefix; /* or NULL */
     const char *const *only, *const *except;
     size_t n_only, n_except;
     const char *const *rename; /* "REGEX=REPLACEMENT" */
     size_t n_rename;
-    /* Called after a selection that succeeded for each of the above that fitted no tensor, with the
-     * option's name and its value; NULL = nobody wants to know. */
+    /* Called after a successful selection for each pattern, prefix or rule that matched no tensor, with the option's name
+     * and its value; or NULL. */
     void (*unused)(void *ctx, const char *option, const char *value);
     void *unused_ctx;
 };
-/* Gives the checkpoint with other names; c is taken (freed on failure too).  c->selection says which options of zerofs
- * mattered.
- * Errors: ZF_E_USAGE regex does not compile, two names collide (both are named), nothing is left. */
+/* Returns c with the selected tensors under their new names; takes c (frees it on failure).  c->selection names the options
+ * that had an effect.
+ * Errors: ZF_E_USAGE a regex does not compile, two tensors get one name (the message has both), nothing is left. */
 struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *c, const struct zf_select *how,
                                            struct zf_err *err) ZF_CHECKED;
 
