@@ -49,8 +49,8 @@ struct zf_type {
 bool zf_type_equal(struct zf_type a, struct zf_type b);
 bool zf_shape_equal(uint32_t an, const uint64_t *a, uint32_t bn, const uint64_t *b);
 
-/* From here on, paths of sets and files, in look-ups too, are relative to `prefix`, a tree path ("mp_rank_03"); "" = the
- * root again.  Copies it.  Errors: ZF_E_FORMAT it is no plain relative path. */
+/* From here on, paths of sets and files, in look-ups too, are relative to `prefix`, a tree path ("mp_rank_03"); "" =
+ * the root again.  Copies it.  Errors: ZF_E_FORMAT it is no plain relative path. */
 bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err) ZF_CHECKED;
 
 /* Starts a tensor.  Copies its arguments.
@@ -61,8 +61,8 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
 /* The draft at that place, or NULL. */
 struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot);
 
-/* Starts a tensor that is not in the tree, from which others are made (zf_draft_part, zf_build_show); its name is only used
- * in messages.  Errors: as zf_build_tensor. */
+/* Starts a tensor that is not in the tree, from which others are made (zf_draft_part, zf_build_show); its name is only
+ * used in messages.  Errors: as zf_build_tensor. */
 struct zf_draft *zf_build_hidden(struct zf_build *b, const char *name, size_t name_len,
                                  struct zf_type type, struct zf_err *err) ZF_CHECKED;
 /* Shows the bytes of `of` at a place, including pieces that are added to `of` later.  Returns the draft at that place.
@@ -70,11 +70,11 @@ struct zf_draft *zf_build_hidden(struct zf_build *b, const char *name, size_t na
 struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct zf_draft *of,
                                struct zf_err *err) ZF_CHECKED;
 
-/* Shows the tensors of this set as raw bytes and in no other form: a record of what is on disk.  `set` is relative to the
- * prefix.  zf_build_undo does not undo it.  Errors: ZF_E_FORMAT no plain relative path. */
+/* Shows the tensors of this set as raw bytes and in no other form: a record of what is on disk.  `set` is relative to
+ * the prefix.  zf_build_undo does not undo it.  Errors: ZF_E_FORMAT no plain relative path. */
 bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err) ZF_CHECKED;
-/* Marks d as a piece of another tensor of its set: d has a raw file of its own, but files that hold the whole set contain
- * only the other tensor. */
+/* Marks d as a piece of another tensor of its set: d has a raw file of its own, but files that hold the whole set
+ * contain only the other tensor. */
 bool zf_draft_mark_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* As zf_build_find, but relative to the tree path `dir` ("" = the root) instead of the prefix. */
@@ -97,8 +97,9 @@ struct zf_from {
     const struct zf_lost *
         lost; /* copied except its fill; not NULL: the piece is known to be lost (only when degraded) */
 };
-/* Makes a source of the elements at `from`, packed in C order: for readers that learn where a tensor is when it is first
- * read.  Pre: stride is not NULL, every element lies inside src, and there is at least one.  Errors: ZF_E_NOMEM. */
+/* Makes a source of the elements at `from`, packed in C order: for readers that learn where a tensor is when it is
+ * first read.  Pre: stride is not NULL, every element lies inside src, and there is at least one.  Errors: ZF_E_NOMEM.
+ * */
 struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from,
                                  struct zf_err *err) ZF_CHECKED;
 /* Adds a piece.  Pieces may come in any order; empty ones are ignored, wherever they are.
@@ -118,15 +119,15 @@ ZF_CHECKED static inline bool zf_draft_box(struct zf_draft *d, const uint64_t *s
 {
     return zf_draft_put(d, (struct zf_where){start, size, .whole = true}, from, err);
 }
-/* Makes elements [first, first + n) of the flattened tensor refer to those from of_first on of the flattened `of`: for a
- * layer of a stacked tensor, or two halves joined.  `of` must have been started before d (perhaps in another set) and
+/* Makes elements [first, first + n) of the flattened tensor refer to those from of_first on of the flattened `of`: for
+ * a layer of a stacked tensor, or two halves joined.  `of` must have been started before d (perhaps in another set) and
  * have d's element type.  Elements that `of` lost are lost in d, too.  d may also have pieces that are ranges of its
  * elements, but no boxes.  Errors: ZF_E_FORMAT any of this is not so; outside of either tensor. */
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
 /* Makes the box [start, start + size) of d, in C order, a copy of the elements from of_first on of the flattened `of`,
- * with the pieces that `of` has so far, lost bytes included: for a part of a parameter that lies in a flat buffer.  Both
- * must have the same element type.  start NULL = all zero.
+ * with the pieces that `of` has so far, lost bytes included: for a part of a parameter that lies in a flat buffer.
+ * Both must have the same element type.  start NULL = all zero.
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor; `of` has parts (zf_draft_part). */
 bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                         struct zf_draft *of, uint64_t of_first, struct zf_err *err) ZF_CHECKED;
@@ -141,8 +142,8 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
 struct zf_stretches;
 struct zf_stretches *zf_build_stretches(struct zf_build *b, const struct zf_from *from, uint32_t n,
                                         uint64_t bytes, struct zf_err *err) ZF_CHECKED;
-/* Makes elements [k * slot, (k + 1) * slot) of the flattened tensor, cut at its end, those from element `at` on of range k,
- * packed: one rule instead of one piece per rank.  d must have no other pieces.
+/* Makes elements [k * slot, (k + 1) * slot) of the flattened tensor, cut at its end, those from element `at` on of
+ * range k, packed: one rule instead of one piece per rank.  d must have no other pieces.
  * Errors: ZF_E_FORMAT d has other pieces; a slot is not inside its range. */
 bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t at, uint64_t slot,
                     struct zf_err *err) ZF_CHECKED;
@@ -159,14 +160,15 @@ bool zf_draft_inside(struct zf_draft *d, const char *file, struct zf_err *err) Z
 bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_from from);
 
 /* Reads elements [first, first + n) of the flattened tensor from its pieces so far into buf: for readers that verify a
- * placement by comparing elements.  The first read after a piece was added proves all pieces, as the seal does, so add all
- * pieces first; a tensor with parts is proved at each read.  Several threads may read at once while nothing is added.
+ * placement by comparing elements.  The first read after a piece was added proves all pieces, as the seal does, so add
+ * all pieces first; a tensor with parts is proved at each read.  Several threads may read at once while nothing is
+ * added.
  * Errors: ZF_E_FORMAT outside the tensor, or an element in no piece so far, or in several; ZF_E_IO known to be lost;
  * those of reading. */
 bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
                    struct zf_err *err) ZF_CHECKED;
-/* Calls fn for the byte ranges of these elements, in order, as zf_draft_read would read them; src NULL: the bytes are in no
- * source.  Stops when fn returns false.  Errors: as zf_draft_read. */
+/* Calls fn for the byte ranges of these elements, in order, as zf_draft_read would read them; src NULL: the bytes are
+ * in no source.  Stops when fn returns false.  Errors: as zf_draft_read. */
 typedef bool zf_draft_run_fn(void *ctx, struct zf_source *src, uint64_t off, uint64_t n);
 bool zf_draft_runs(struct zf_draft *d, uint64_t first, uint64_t n, zf_draft_run_fn *fn, void *ctx,
                    struct zf_err *err) ZF_CHECKED;
@@ -188,8 +190,8 @@ bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, 
                    uint64_t n, struct zf_err *err) ZF_CHECKED;
 bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t n,
                    struct zf_err *err) ZF_CHECKED;
-/* Marks the file at `path`, which may be added later, as redundant: other files have all its contents, so it is found by
- * name, but not listed by default.  A path without a file is ignored.  Errors: ZF_E_NOMEM. */
+/* Marks the file at `path`, which may be added later, as redundant: other files have all its contents, so it is found
+ * by name, but not listed by default.  A path without a file is ignored.  Errors: ZF_E_NOMEM. */
 bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err) ZF_CHECKED;
 /* True if a file was added at that path. */
 bool zf_build_has_file(const struct zf_build *b, const char *path);
@@ -213,8 +215,8 @@ void zf_note_about(struct zf_out *about, const char *name);
 bool zf_build_has_note(const struct zf_build *b, enum zf_note_kind kind);
 /* True if a note contains both texts. */
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
-/* Records two ranges of bytes that should be equal but were not compared completely (with zf_build_record_copies, also if
- * they were); takes its own references.  Errors: ZF_E_NOMEM. */
+/* Records two ranges of bytes that should be equal but were not compared completely (with zf_build_record_copies, also
+ * if they were); takes its own references.  Errors: ZF_E_NOMEM. */
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err) ZF_CHECKED;
 /* With zf_build_record_copies: records that n bytes of src from `off` on are padding that the format itself cuts off,
  * whatever their value.  src: NULL is fine.  Errors: as zf_build_copy. */
@@ -234,9 +236,9 @@ void zf_build_step(struct zf_build *b, int64_t step);
 /* The step that was set; false: none was set, *out is unchanged. */
 bool zf_build_has_step(const struct zf_build *b, int64_t *out);
 
-/* Returns the next draft, hidden ones excepted, in the sets below the tree path `dir` (not relative to the prefix), in the
- * order in which they were started; begin with *at = 0.  out: the draft's set relative to `dir`, and its name; borrowed.
- * *tie: the draft of which it is a second name, or NULL.  Returns NULL if there are no more. */
+/* Returns the next draft, hidden ones excepted, in the sets below the tree path `dir` (not relative to the prefix), in
+ * the order in which they were started; begin with *at = 0.  out: the draft's set relative to `dir`, and its name;
+ * borrowed.  *tie: the draft of which it is a second name, or NULL.  Returns NULL if there are no more. */
 struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at,
                                struct zf_spot *out, struct zf_draft **tie);
 /* Removes everything below the tree paths dir[n]: tensors and files that were made only to be copied from.  No tensor
@@ -244,8 +246,8 @@ struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at
 void zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n);
 
 /* Transactions.  zf_build_undo withdraws everything that was added, noted or set after the innermost mark and releases
- * its sources; zf_build_keep keeps it; both end that mark.  After undo, drafts that were started after the mark no longer
- * exist, and earlier ones have the pieces that they had at the mark. */
+ * its sources; zf_build_keep keeps it; both end that mark.  After undo, drafts that were started after the mark no
+ * longer exist, and earlier ones have the pieces that they had at the mark. */
 bool zf_build_mark(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 void zf_build_undo(struct zf_build *b);
 void zf_build_keep(struct zf_build *b);

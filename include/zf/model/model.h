@@ -69,9 +69,9 @@ struct zf_missing {
     struct zf_lost how;
 };
 
-/* Two copies of the same bytes on different ranks.  The second is shown nowhere, and they were not compared completely when
- * the checkpoint was opened (with zf_build_record_copies, they may have been).  src[0] NULL: no copy, but padding that the
- * format itself cuts off; only with zf_build_record_copies. */
+/* Two copies of the same bytes on different ranks.  The second is shown nowhere, and they were not compared completely
+ * when the checkpoint was opened (with zf_build_record_copies, they may have been).  src[0] NULL: no copy, but padding
+ * that the format itself cuts off; only with zf_build_record_copies. */
 struct zf_copy {
     struct zf_source *src[2];
     uint64_t off[2], n;
@@ -103,8 +103,8 @@ struct zf_checkpoint {
     uint64_t kept_as
         [2]; /* checksum of the cached model that it was loaded from or stored as; 0, 0 = none */
     const char *kept_note; /* the text that zf_keep_note stored with the cached model; or NULL */
-    /* the options, "-o only=" and the like, with which zf_checkpoint_select left out or renamed tensors (NULL = it changed
-     * nothing), and the sets before that */
+    /* the options, "-o only=" and the like, with which zf_checkpoint_select left out or renamed tensors (NULL = it
+     * changed nothing), and the sets before that */
     const char *selection;
     const struct zf_set *unselected;
     uint32_t n_unselected;
@@ -126,17 +126,17 @@ struct zf_loss {
 };
 /* Finds the first such range that ends after byte `off` of a tensor's data; false: there is none. */
 bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out);
-/* Calls fn once for each piece of the map with lost bytes, in no particular order; faster than finding the ranges.  Stops
- * when fn returns false, and then returns false. */
+/* Calls fn once for each piece of the map with lost bytes, in no particular order; faster than finding the ranges.
+ * Stops when fn returns false, and then returns false. */
 bool zf_map_each_loss(const struct zf_map *m, bool (*fn)(void *ctx, const struct zf_lost *how),
                       void *ctx);
 
-/* Makes a checkpoint that shows everything in c and can be extended, with an arena of its own of at most `memory` bytes.
- * Borrows c, which must outlive it.  Errors: ZF_E_NOMEM. */
+/* Makes a checkpoint that shows everything in c and can be extended, with an arena of its own of at most `memory`
+ * bytes.  Borrows c, which must outlive it.  Errors: ZF_E_NOMEM. */
 struct zf_checkpoint *zf_checkpoint_over(const struct zf_checkpoint *c, uint64_t memory,
                                          struct zf_err *err) ZF_CHECKED;
-/* As zf_map_strided, for the whole map of a tensor of c.  Where a read would take a few bytes each from many rows, as for a
- * transposed matrix, blocks of the result are cached (limit cache_bytes).  Must be called before threads share c.
+/* As zf_map_strided, for the whole map of a tensor of c.  Where a read would take a few bytes each from many rows, as
+ * for a transposed matrix, blocks of the result are cached (limit cache_bytes).  Must be called before threads share c.
  * Errors: as zf_map_strided; ZF_E_NOMEM. */
 struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_map *in,
                                      const struct zf_strided *how, const struct zf_limits *lim,
@@ -148,11 +148,11 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
     zf_checkpoint_free(*c);
 }
 
-/* Which tensors to keep and how to rename them, in every set: `only` and `except` match the name in the checkpoint; then
- * strip_prefix is removed (names without it are unchanged); then each rename rule in turn replaces its first match.
- * Patterns are globs (fnmatch: '*' matches dots, too).  A rule is a regex (zf/base/pattern.h), '=', and the replacement,
- * with \1 … \9 (and \0, the whole match); the last '=' without a backslash separates the two, and "\=" stands for an '='
- * in either.
+/* Which tensors to keep and how to rename them, in every set: `only` and `except` match the name in the checkpoint;
+ * then strip_prefix is removed (names without it are unchanged); then each rename rule in turn replaces its first
+ * match.  Patterns are globs (fnmatch: '*' matches dots, too).  A rule is a regex (zf/base/pattern.h), '=', and the
+ * replacement, with \1 … \9 (and \0, the whole match); the last '=' without a backslash separates the two, and "\="
+ * stands for an '=' in either.
  * Tied tensors stay tied: if the tensor that others are tied to is removed, the first of them takes its place. */
 struct zf_select {
     const char *strip_prefix; /* or NULL */
@@ -160,13 +160,13 @@ struct zf_select {
     size_t n_only, n_except;
     const char *const *rename; /* "REGEX=REPLACEMENT" */
     size_t n_rename;
-    /* Called after a successful selection for each pattern, prefix or rule that matched no tensor, with the option's name
-     * and its value; or NULL. */
+    /* Called after a successful selection for each pattern, prefix or rule that matched no tensor, with the option's
+     * name and its value; or NULL. */
     void (*unused)(void *ctx, const char *option, const char *value);
     void *unused_ctx;
 };
-/* Returns c with the selected tensors under their new names; takes c (frees it on failure).  c->selection names the options
- * that had an effect.
+/* Returns c with the selected tensors under their new names; takes c (frees it on failure).  c->selection names the
+ * options that had an effect.
  * Errors: ZF_E_USAGE a regex does not compile, two tensors get one name (the message has both), nothing is left. */
 struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *c, const struct zf_select *how,
                                            struct zf_err *err) ZF_CHECKED;

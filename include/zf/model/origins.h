@@ -37,8 +37,8 @@ struct zf_origins *zf_origins_new(const struct zf_tensor *t, struct zf_err *err)
 /* *o is valid only during the call; return false to end the piece. */
 typedef bool zf_origin_fn(void *ctx, const struct zf_origin *o);
 
-/* Calls fn for the boxes of one piece of the tensor's map (zf_map_each_extent); the boxes of all pieces together contain
- * every element once.  False: fn ended it. */
+/* Calls fn for the boxes of one piece of the tensor's map (zf_map_each_extent); the boxes of all pieces together
+ * contain every element once.  False: fn ended it. */
 bool zf_origins_of(struct zf_origins *o, const struct zf_extent *e, zf_origin_fn *fn, void *ctx);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serializes an unsealed model, as the calls of build.h that make it again.  After unpacking it is sealed, with the same
- * proof as any other model, so manipulated bytes can do no more than a format driver could. */
+/* Serializes an unsealed model, as the calls of build.h that make it again.  After unpacking it is sealed, with the
+ * same proof as any other model, so manipulated bytes can do no more than a format driver could. */
 #ifndef ZF_MODEL_PACK_H
 #define ZF_MODEL_PACK_H
 
