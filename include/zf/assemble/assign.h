@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which parameter each nameless master copy is of.  An optimizer keeps the parameters of a group in
- * the order of the model, with what the group does not train left out; which ones those are is proved
- * by what fits: the earliest assignment that keeps the order and the latest one bound all others, so
- * where the two are equal there is no other.  Candidates that are settled for one group are not free
- * for the next. */
+/* Finds the parameter of each nameless master copy.  An optimizer keeps the parameters of a group in the order of the
+ * model, without those that the group does not train.  The proof: of all assignments that fit and keep this order, the
+ * earliest and the latest bound all others, so if these two are equal, there is only one.  Candidates assigned to one
+ * group are not available to the next. */
 #ifndef ZF_ASSEMBLE_ASSIGN_H
 #define ZF_ASSEMBLE_ASSIGN_H
 
@@ -12,31 +11,32 @@
 
 struct zf_assign_group {
     uint32_t n;
-    uint32_t first; /* the caller's: number of the first item in a list of its own */
+    uint32_t first; /* for the caller's use: index of the first item in its own list */
     uint32_t *to;   /* [n] out: the candidate of each item */
-    bool settled;   /* out */
+    bool settled;   /* out: `to` is proved */
 };
 
 struct zf_assign {
     uint32_t n_candidates;
-    bool *used; /* [n_candidates] not free, also set here */
+    bool *used; /* [n_candidates] not available; also set here */
     struct zf_assign_group *group;
     uint32_t n_groups;
-    /* Does the item of that group fit the candidate?  Asked for free ones only. */
+    /* Sets *yes if the item of the group fits the candidate.  Called only for available candidates. */
     bool (*fit)(void *ctx, uint32_t group, uint32_t item, uint32_t candidate, bool *yes,
                 struct zf_err *err);
     void *ctx;
-    uint64_t most; /* questions, after which ZF_E_LIMIT is the answer */
+    uint64_t most; /* limit of calls of `fit`; more fail with ZF_E_LIMIT */
     uint64_t asked;
-    /* The failure: an item that fits nothing behind the one before it, or one that fits both. */
+    /* Why there is no proof: an item that fits no candidate after the previous item's (none), or that fits both of two.
+     * */
     struct {
         uint32_t group, item, two[2];
         bool none;
     } open;
 };
 
-/* Settles all groups, or says in *proven that there is more than one way, or none.
- * Errors: of fit; ZF_E_LIMIT; ZF_E_NOMEM. */
+/* Assigns all groups.  *proven is false if there is no assignment or more than one.
+ * Errors: those of fit; ZF_E_LIMIT; ZF_E_NOMEM. */
 bool zf_assign_prove(struct zf_assign *a, bool *proven, struct zf_err *err) ZF_CHECKED;
 
 #endif

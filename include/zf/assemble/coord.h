@@ -32,22 +32,22 @@ static inline uint32_t zf_mesh_parts(const struct zf_mesh *mesh, enum zf_axis ax
     return mesh->size[axis] ? mesh->size[axis] : 1;
 }
 
-/* Where files differ in the data rank only. */
+/* The coordinates of a data rank where files differ in the data rank only. */
 static inline struct zf_coord zf_coord_data(uint32_t rank)
 {
     return (struct zf_coord){.at[ZF_AXIS_DATA] = rank};
 }
 
-/* Is it 0 on every axis?  The file of this place is read for what all files repeat. */
+/* True if it is 0 on every axis.  Values that all files repeat are read from this rank's file. */
 bool zf_coord_is_first(struct zf_coord c);
 
-/* Number of the place in the mesh.  A place outside the mesh is a mistake of the caller. */
+/* The linear index of c in the mesh.  c must be inside the mesh. */
 uint64_t zf_coord_number(const struct zf_mesh *mesh, struct zf_coord c);
 
 #define ZF_COORD_MAX 80
 
-/* "rank3" of a data rank alone, else the other axes in front: "tp1.pp0.rank3", with each axis of
- * which the mesh has more than one part.  Written to out [ZF_COORD_MAX], which is returned. */
+/* Writes "rank3" or, if the mesh has more than one part on other axes, these in front: "tp1.pp0.rank3".
+ * out [ZF_COORD_MAX] is returned. */
 const char *zf_coord_text(const struct zf_mesh *mesh, struct zf_coord c, char *out);
 
 #endif

@@ -21,13 +21,13 @@ static inline void zf_auto_item_json(struct zf_item_json *j)
 /* Mounting reads metadata; a little more is well spent on learning rate and step. */
 #define ZF_ITEM_JSON_MAX (64u << 10)
 
-/* Is a file of `bytes` bytes, which may be compressed to that, still to be read?  Counts it if so. */
+/* True if a file of `bytes` bytes, perhaps compressed, should still be read; then counts it. */
 bool zf_item_json_wants(struct zf_item_json *j, uint64_t bytes);
-/* Adds the value of a file, unless it is a tensor or has no form in JSON.  *all: the JSON says all of it, no object, tensor or bytes is
- * in it.  Errors: ZF_E_NOMEM. */
+/* Adds the value of a file, unless it is a tensor or cannot be written as JSON.  *all: the JSON has the complete value,
+ * which contains no object, tensor or bytes.  Errors: ZF_E_NOMEM. */
 bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, struct zf_step key,
                       const struct zf_limits *lim, bool *all, struct zf_err *err) ZF_CHECKED;
-/* Adds the file to the tree, if anything is in it. */
+/* Adds the JSON file to the tree unless it is empty. */
 bool zf_item_json_end(struct zf_item_json *j, struct zf_build *b, const char *path,
                       struct zf_err *err) ZF_CHECKED;
 

@@ -8,18 +8,18 @@
 #include <zf/assemble/hf_index.h>
 #include <zf/assemble/open_opts.h>
 
-/* Its index in `dir` ("" = the root of st), by its name; malloc'ed, NULL when there is none.
+/* Finds such an index in `dir` ("" = the root of st) by its name; *path_out: malloc'ed, NULL if there is none.
  * Errors: ZF_E_NOMEM. */
 bool zf_optim_index_find(struct zf_store *st, const char *dir, char **path_out,
                          struct zf_err *err) ZF_CHECKED;
 
-/* Adds what it names: optim/<state>/<number>, and the groups as state/<file>.json.  x: with groups.
- * Errors: ZF_E_FORMAT a file is missing, or holds other parameters than the index says; of the files. */
+/* Adds the files of the index: optim/<state>/<number>, and the groups as state/<file>.json.  x must have groups.
+ * Errors: ZF_E_FORMAT a file is missing, or has other parameters than the index says; those of the files. */
 bool zf_optim_index_add(const struct zf_st_index *x, struct zf_store *st,
                         const struct zf_open_opts *o, struct zf_build *b,
                         struct zf_err *err) ZF_CHECKED;
 
-/* Both, where there is one in `dir`. */
+/* Finds and adds the index in `dir`, if there is one. */
 bool zf_optim_index_add_dir(struct zf_store *st, const char *dir, const struct zf_open_opts *o,
                             struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 

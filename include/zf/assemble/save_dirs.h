@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where trainers that save weights and optimizer apart put them, seen from the directory of the save. */
+/* The directories of weights and optimizer, relative to the save, of trainers that save the two separately. */
 #ifndef ZF_ASSEMBLE_SAVE_DIRS_H
 #define ZF_ASSEMBLE_SAVE_DIRS_H
 
@@ -10,8 +10,8 @@
  * distributed_checkpoint; ColossalAI's examples, "modeling". */
 extern const char *const zf_weights_dir[], *const zf_optimizer_dir[];
 
-/* Is there such a directory, as the listings say of each directory above it?  A place that does not list is not asked
- * for the names of a directory that nobody has heard of. */
+/* True if such a directory exists according to the listings of all directories above it, so that a store without
+ * listings is not asked for the files of an unknown directory. */
 bool zf_save_dir_is(struct zf_store *st, const char *dir);
 
 #endif

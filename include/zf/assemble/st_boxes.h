@@ -8,13 +8,13 @@
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 
-/* Box of one entry, as the header's metadata describe it. */
+/* The box of one entry, as the header's metadata describe it. */
 struct zf_st_box {
     UT_hash_handle hh; /* key: the name */
-    const char *name;  /* of the entry; in the arena, as all of it */
-    const char *whole; /* "logical_fqn", the tensor's where the entry has another name, or NULL */
-    bool given;        /* "saved_offsets" is there: n numbers */
-    bool sizes;        /* all of them are sizes */
+    const char *name;  /* of the entry; in the arena, like all of this */
+    const char *whole; /* "logical_fqn": the tensor's name if the entry has another one; or NULL */
+    bool given;        /* it has "saved_offsets": n numbers */
+    bool sizes;        /* all of them are valid offsets */
     bool inner;        /* one of them is not 0 */
     uint64_t n;
     const uint64_t *start; /* [n] */
@@ -24,9 +24,8 @@ struct zf_st_boxes {
     struct zf_st_box *box; /* uthash */
 };
 
-/* Reads DCP_SHARDING_INFO: {entry: {"saved_offsets": [...], "logical_fqn": name}}.  Everything is copied
- * into a; *out, empty before, is to be freed in any case.  Errors: ZF_E_FORMAT with the byte of the text;
- * ZF_E_LIMIT. */
+/* Reads DCP_SHARDING_INFO: {entry: {"saved_offsets": [...], "logical_fqn": name}}.  Everything is copied into a; *out,
+ * which must be empty, must be freed in any case.  Errors: ZF_E_FORMAT with the byte offset in the text; ZF_E_LIMIT. */
 bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_arena *a,
                       struct zf_st_boxes *out, struct zf_err *err) ZF_CHECKED;
 void zf_st_boxes_fini(struct zf_st_boxes *b);

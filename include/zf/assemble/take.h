@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the fields of a pickle or a small JSON document that are known by name and kind.
+/* Reads fields of known names and kinds from a pickle or a small JSON document.
  *
  *     struct zf_taker t = {.arena = a};
  *     struct zf_take root = zf_take_root(&t, zf_torch_root(file));
@@ -10,30 +10,31 @@
  *     }
  *     return zf_take_ok(&t, err);        // "!ranks[3]: expected a number >= 0, found a text"
  *
- * The first failure is kept, with the place of the value it is about; after it everything is 0, "" and empty, so that a
- * reader asks once, before it uses what it read.  A count and the memory for it come from one call of zf_take_list. */
+ * The first failure is kept, with the location of its value; after it, all values are 0, "" or empty, so that a reader
+ * only has to check once, before it uses the values.  A count and the memory for it come from one call of zf_take_list.
+ * */
 #ifndef ZF_ASSEMBLE_TAKE_H
 #define ZF_ASSEMBLE_TAKE_H
 
 #include <zf/assemble/tensor_ref.h>
 
 struct zf_taker {
-    struct zf_arena *arena; /* borrowed: for zf_take_room and what is made of it */
+    struct zf_arena *arena; /* borrowed: for zf_take_room and copied values */
     bool failed;
     struct zf_err err; /* the first failure */
 };
 
-/* A value, and its place in the document: on the caller's stack, as is the value that it is in. */
+/* A value and its place in the document; it and its parents are on the caller's stack. */
 struct zf_take {
     struct zf_taker *t;
-    const struct zf_take *in; /* NULL: the root */
-    const struct zf_pv *v;    /* NULL: it is not there */
-    const char *key;          /* NULL: it is item number `at` */
+    const struct zf_take *in; /* the parent; NULL: this is the root */
+    const struct zf_pv *v;    /* NULL: it is missing */
+    const char *key;          /* NULL: it is item `at` */
     uint64_t at;
 };
 
 struct zf_take zf_take_root(struct zf_taker *t, const struct zf_pv *v);
-/* The value of a text key, or the attribute of an object; `key` is borrowed.  It may be missing. */
+/* The value of a text key, or an attribute of an object; `key` is borrowed.  It may be missing. */
 struct zf_take zf_take_key(const struct zf_take *in, const char *key);
 /* Item i of a list or tuple, argument i of a call (a NamedTuple), or the value of a mapping's i-th pair. */
 struct zf_take zf_take_item(const struct zf_take *in, uint64_t i);
@@ -42,15 +43,15 @@ struct zf_take zf_take_name(const struct zf_take *in, uint64_t i);
 /* The value of a mapping's number key.  It may be missing. */
 struct zf_take zf_take_id(const struct zf_take *in, uint64_t id);
 
-/* Is it there, and not None? */
+/* True if it exists and is not None. */
 bool zf_take_given(const struct zf_take *x);
 /* The number of its items. */
 uint64_t zf_take_list(const struct zf_take *x);
-/* It must be a list of n. */
+/* Checks that it is a list of n items. */
 bool zf_take_list_of(const struct zf_take *x, uint64_t n);
 /* The number of a mapping's pairs; an object without items (an empty OrderedDict) has none. */
 uint64_t zf_take_map(const struct zf_take *x);
-/* It must be a call of this class, in whatever module. */
+/* Checks that it is a call of this class, in any module. */
 bool zf_take_call(const struct zf_take *x, const char *class);
 
 uint64_t zf_take_u64(const struct zf_take *x);
@@ -61,25 +62,26 @@ bool zf_take_bool(const struct zf_take *x);
 const char *zf_take_text(const struct zf_take *x, uint64_t *n_out);
 /* A torch.Size, tuple or list of numbers, at most 64, in the arena. */
 const uint64_t *zf_take_sizes(const struct zf_take *x, uint32_t *n_out);
-/* A dense tensor, kept. */
+/* A dense tensor, whose reference k keeps. */
 bool zf_take_tensor(const struct zf_take *x, struct zf_keeper *k, struct zf_torch *t,
                     struct zf_tensor_ref *out);
 
-/* Zeroed memory in the arena for n things of `size` bytes; NULL after a failure. */
+/* Zeroed memory in the arena for n elements of `size` bytes; NULL after a failure. */
 void *zf_take_room(struct zf_taker *t, uint64_t n, size_t size);
 
-/* Refuses the value for what relates it to others; answers false. */
+/* Refuses the value, for example because it contradicts another one; returns false. */
 bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Macros, so that nothing is made of the sentence where it is not needed: it must hold, or zerofs can read it only then. */
+/* Refuse the value unless the condition holds.  Macros, so that the message's arguments are only evaluated when needed.
+ * */
 #define zf_take_must(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_FORMAT, __VA_ARGS__))
 #define zf_take_can(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_UNSUPPORTED, __VA_ARGS__))
-/* It must not have more entries, n, than the limit of that name. */
+/* Checks that n, the number of its entries, is at most `most`, the limit of that name. */
 bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, const char *limit);
-/* Keeps a failure of another reader, of this value or of the file that it names. */
+/* Keeps the failure of another reader, about this value or the file that it names. */
 bool zf_take_fail(const struct zf_take *x, const struct zf_err *err);
 
-/* Did all of it hold?  If not, *err is the first failure.
+/* True if no value was refused; otherwise *err is the first failure.
  * Errors: ZF_E_FORMAT a value is missing or of another kind; those of zf_tensor_ref_read; of the arena. */
 bool zf_take_ok(const struct zf_taker *t, struct zf_err *err) ZF_CHECKED;
 

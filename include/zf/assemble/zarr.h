@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A zarr array becomes a tensor: the chunks that its directory lists are boxes of it, at their addresses in
- * one items source, which opens a chunk's file when it is first read.  What no file holds is the
- * fill_value, or lost.  Nothing here depends on how large the grid is, only on how many files there
- * are: chunks that are missing one after the other become a few boxes.  Only the store is asked. */
+/* Makes a tensor of a zarr array: the chunks listed in its directory are boxes of the tensor, in one items source that
+ * opens a chunk's file when it is first read.  Chunks without a file are the fill_value, or lost.  Time and memory
+ * depend on the number of files, not on the size of the grid: consecutive missing chunks become a few boxes. */
 #ifndef ZF_ASSEMBLE_ZARR_H
 #define ZF_ASSEMBLE_ZARR_H
 
@@ -12,8 +11,8 @@
 
 struct zf_zarr_array {
     struct zf_store *st; /* borrowed */
-    const char *key;     /* its directory there; borrowed */
-    char *text;          /* of .zarray; owned */
+    const char *key;     /* its directory in st; borrowed */
+    char *text;          /* the contents of .zarray; owned */
     struct zf_zarr z;    /* shape, type and grid; lists in the arena */
 };
 
@@ -27,14 +26,14 @@ static inline void zf_auto_zarr_array(struct zf_zarr_array *a)
 bool zf_zarr_array_read(struct zf_store *st, const char *key, const struct zf_limits *lim,
                         struct zf_arena *arena, struct zf_zarr_array *out,
                         struct zf_err *err) ZF_CHECKED;
-/* Puts all of the array into the draft, whose type is that of a->z.  Lists each directory once and opens no chunk,
- * but for the first of a compressed array, whose head is compared with .zarray.
- * Errors: ZF_E_FORMAT a chunk is missing and there is no fill_value, is no file, of a wrong length, outside of the grid: notes
- * and lost bytes in a degraded build; of listing. */
+/* Adds the whole array to the draft, whose type must be that of a->z.  Lists each directory once and opens no chunk,
+ * except the first of a compressed array, whose header is compared with .zarray.
+ * Errors: ZF_E_FORMAT a chunk is missing and there is no fill_value, or it is no file, has a wrong length or is outside
+ * of the grid (in a degraded build: notes and lost bytes); those of listing. */
 bool zf_zarr_array_put(const struct zf_zarr_array *a, const struct zf_limits *lim,
                        struct zf_build *b, struct zf_draft *draft, struct zf_err *err) ZF_CHECKED;
 
-/* Chunks of an array in a kept model. */
+/* Chunks of an array in a cached model. */
 extern const struct zf_source_kind zf_zarr_array_kind;
 
 #endif
