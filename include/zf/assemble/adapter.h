@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PEFT adapters inside a full model's state dict, shown as adapter/<name>/ with the names under which PEFT saves them.
- * */
+/* PEFT adapters inside a full model's state dict, shown as adapter/<name>/ with the names under which PEFT saves
+ * them. */
 #ifndef ZF_ASSEMBLE_ADAPTER_H
 #define ZF_ASSEMBLE_ADAPTER_H
 

@@ -27,8 +27,8 @@ struct zf_assign {
     void *ctx;
     uint64_t most; /* limit of calls of `fit`; more fail with ZF_E_LIMIT */
     uint64_t asked;
-    /* Why there is no proof: an item that fits no candidate after the previous item's (none), or that fits both of two.
-     * */
+    /* Why there is no proof: an item that fits no candidate after the previous item's (none), or that fits both of
+     * two. */
     struct {
         uint32_t group, item, two[2];
         bool none;

@@ -54,8 +54,8 @@ bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *
 void zf_composed_note_part(struct zf_composed *c, const char *part, uint32_t ndim);
 bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type type,
                      struct zf_from from, struct zf_err *err) ZF_CHECKED;
-/* Adds a part that is a Python number (a quantized tensor's scale): a tensor without dimensions, equal in all chunks.
- * */
+/* Adds a part that is a Python number (a quantized tensor's scale): a tensor without dimensions, equal in all
+ * chunks. */
 bool zf_composed_put_number(struct zf_composed *c, const char *part, struct zf_number number,
                             struct zf_err *err) ZF_CHECKED;
 

@@ -18,8 +18,8 @@ struct zf_choice {
     /* Called for each save, the newest first: why it is skipped, or NULL for the one that is used. */
     void (*judged)(void *ctx, const char *name, const struct zf_err *why);
     void *ctx;
-    /* The save that the search will consider first, if that is known and only one; its model may be cached.  Else NULL.
-     * */
+    /* The save that the search will consider first, if that is known and only one; its model may be cached.  Else
+     * NULL. */
     const char *first;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many comparisons of masters with weights, made by a few threads: with slow files, most of the time is spent waiting.
- * */
+/* Many comparisons of masters with weights, made by a few threads: with slow files, most of the time is spent
+ * waiting. */
 #ifndef ZF_ASSEMBLE_ROUNDING_H
 #define ZF_ASSEMBLE_ROUNDING_H
 

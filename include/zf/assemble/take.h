@@ -11,8 +11,8 @@
  *     return zf_take_ok(&t, err);        // "!ranks[3]: expected a number >= 0, found a text"
  *
  * The first failure is kept, with the location of its value; after it, all values are 0, "" or empty, so that a reader
- * only has to check once, before it uses the values.  A count and the memory for it come from one call of zf_take_list.
- * */
+ * only has to check once, before it uses the values.  A count and the memory for it come from one call of
+ * zf_take_list. */
 #ifndef ZF_ASSEMBLE_TAKE_H
 #define ZF_ASSEMBLE_TAKE_H
 
@@ -72,8 +72,8 @@ void *zf_take_room(struct zf_taker *t, uint64_t n, size_t size);
 /* Refuses the value, for example because it contradicts another one; returns false. */
 bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Refuse the value unless the condition holds.  Macros, so that the message's arguments are only evaluated when needed.
- * */
+/* Refuse the value unless the condition holds.  Macros, so that the message's arguments are only evaluated when
+ * needed. */
 #define zf_take_must(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_FORMAT, __VA_ARGS__))
 #define zf_take_can(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_UNSUPPORTED, __VA_ARGS__))
 /* Checks that n, the number of its entries, is at most `most`, the limit of that name. */

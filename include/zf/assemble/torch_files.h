@@ -19,8 +19,8 @@ struct zf_pv;
 
 /* Makes an empty set for files of st.  mesh: of the ranks that have separate files; {0} if files are not per rank.
  * beside: another reader supplies the weights.  Then, or with several files, a file's plain values are shown as
- * state/<path>.json; for a single file, as one JSON file per top-level key.  Borrows b, st and lim until it is freed.
- * */
+ * state/<path>.json; for a single file, as one JSON file per top-level key.  Borrows b, st and lim until it is
+ * freed. */
 struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
                                       const struct zf_mesh *mesh, bool beside,
                                       const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
@@ -30,8 +30,8 @@ static inline void zf_auto_torch_set(struct zf_torch_set **s)
     zf_torch_set_free(*s);
 }
 
-/* Announces that path[n] will be added in this order, so that they are opened ahead.  Borrowed until the last is added.
- * */
+/* Announces that path[n] will be added in this order, so that they are opened ahead.  Borrowed until the last is
+ * added. */
 bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t n,
                          struct zf_err *err) ZF_CHECKED;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares tensors by their values: are the weights what the masters round to?  Are two tensors copies of each other?
- * */
+/* Compares tensors by their values: are the weights what the masters round to?  Are two tensors copies of each
+ * other? */
 #ifndef ZF_ASSEMBLE_VALUES_H
 #define ZF_ASSEMBLE_VALUES_H
 

@@ -98,8 +98,8 @@ struct zf_from {
         lost; /* copied except its fill; not NULL: the piece is known to be lost (only when degraded) */
 };
 /* Makes a source of the elements at `from`, packed in C order: for readers that learn where a tensor is when it is
- * first read.  Pre: stride is not NULL, every element lies inside src, and there is at least one.  Errors: ZF_E_NOMEM.
- * */
+ * first read.  Pre: stride is not NULL, every element lies inside src, and there is at least one.  Errors:
+ * ZF_E_NOMEM. */
 struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from,
                                  struct zf_err *err) ZF_CHECKED;
 /* Adds a piece.  Pieces may come in any order; empty ones are ignored, wherever they are.
