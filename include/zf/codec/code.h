@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Would loading a file with Python (torch.load, pickle.load) run code?  Every pickle of the file is walked
- * (zf/codec/pickle_code.h): of torch.save's archives, streams and tars, of archives in archives and one behind the other
- * (.distcp), members that are named twice included; of numpy's arrays of objects; and pickles alone. */
+/* Finds out whether loading a file with Python (torch.load, pickle.load) would run code.  Walks every pickle of the
+ * file (zf/codec/pickle_code.h): those in torch.save's archives, streams and tars, in nested and concatenated archives
+ * (.distcp) including members with duplicate names, in numpy object arrays, and plain pickles. */
 #ifndef ZF_CODEC_CODE_H
 #define ZF_CODEC_CODE_H
 
@@ -9,25 +9,25 @@
 #include <zf/source/source.h>
 
 enum zf_code_class {
-    ZF_CODE_KNOWN, /* of the writers themselves: makes values, runs nothing else (src/codec/code/known.def) */
-    ZF_CODE_FOREIGN, /* anybody's */
-    ZF_CODE_DANGER, /* of Python's own modules, or one that runs or loads code; or the name cannot be known */
+    ZF_CODE_KNOWN, /* of a known writer: makes values, runs nothing else (src/codec/code/known.def) */
+    ZF_CODE_FOREIGN, /* any other */
+    ZF_CODE_DANGER, /* of Python's own modules, or one that runs or loads code; or its name cannot be known */
     ZF_CODE_CLASSES
 };
 /* "known", "foreign", "dangerous" */
 const char *zf_code_class_name(enum zf_code_class c);
 enum zf_code_class zf_code_class(const struct zf_code_use *use);
 
-/* A pickle of a file, valid during the call. */
+/* A pickle in a file, valid during the call. */
 struct zf_code_pickle {
     const char *member;   /* "archive/data.pkl", "inner.zip!a/data.pkl"; "" = the file itself */
-    struct zf_source *in; /* what offsets are in: the file, or a compressed member */
+    struct zf_source *in; /* the source to which offsets refer: the file, or a compressed member */
     const struct zf_code_walk *walk;
 };
 typedef bool zf_code_fn(void *ctx, const struct zf_code_pickle *p, struct zf_err *err);
 
-/* Calls fn for every pickle in src.  What cannot be looked at, though it has or may have one, is a walk that ended at
- * once, with the reason.  Errors: ZF_E_NOMEM; of reading; of fn. */
+/* Calls fn for every pickle in src.  Contents that have or may have a pickle but cannot be examined are reported as a
+ * walk that ended at once, with the reason.  Errors: ZF_E_NOMEM; those of reading and of fn. */
 bool zf_code_file(struct zf_source *src, const struct zf_limits *lim, zf_code_fn *fn, void *ctx,
                   struct zf_err *err) ZF_CHECKED;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of which a file holds one rank's piece: DTensor (FSDP2, tensor parallel) and
- * ShardedTensor (FSDP1).  What the pickle says, bounded and checked, in the arena of the zf_torch;
- * which box a piece fills is the format's arithmetic.  Source: torch/distributed/tensor (2.6 …
- * 2.15), torch/distributed/_shard (1.13 …). */
+/* Tensors of which a file holds one rank's shard: DTensor (FSDP2, tensor parallel) and ShardedTensor (FSDP1).  The
+ * pickle's description, checked, in the arena of the zf_torch; the format computes which box a shard fills.
+ * Source: torch/distributed/tensor (2.6 … 2.15), torch/distributed/_shard (1.13 …). */
 #ifndef ZF_CODEC_DTENSOR_H
 #define ZF_CODEC_DTENSOR_H
 
@@ -12,19 +11,19 @@ enum zf_placement {
     ZF_PLACEMENT_REPLICATE,
     ZF_PLACEMENT_SHARD,   /* cut along dim */
     ZF_PLACEMENT_STRIDED, /* cut along dim after a finer cut of split_factor (FSDP over TP) */
-    ZF_PLACEMENT_PARTIAL, /* a summand: the value is spread over the ranks */
+    ZF_PLACEMENT_PARTIAL, /* the value is the sum over the ranks */
 };
 
 struct zf_mesh_axis {
     uint64_t size;  /* ranks along this axis */
-    uint64_t coord; /* this rank's place, < size (0 without has_coord) */
+    uint64_t coord; /* this rank's coordinate, < size (0 without has_coord) */
     enum zf_placement place;
     uint32_t dim;          /* SHARD, STRIDED: < ndim */
     uint64_t split_factor; /* STRIDED: > 0 */
 };
 
 struct zf_dtensor {
-    const struct zf_pv *local; /* ask zf_torch_kind */
+    const struct zf_pv *local; /* the local tensor; its kind is that of zf_torch_kind */
     enum zf_dtype dtype;
     uint32_t ndim;
     const uint64_t *shape, *stride; /* [ndim] of the whole tensor */
@@ -36,14 +35,14 @@ struct zf_dtensor {
     uint64_t n_ranks;
 };
 
-/* v of kind DTENSOR.  Errors: ZF_E_FORMAT a field is missing or out of its range; ZF_E_UNSUPPORTED
- * an unknown placement. */
+/* Reads v, of kind DTENSOR.  Errors: ZF_E_FORMAT a field is missing or out of range; ZF_E_UNSUPPORTED an unknown
+ * placement. */
 bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtensor *out,
                       struct zf_err *err) ZF_CHECKED;
 
 struct zf_shard {
     const uint64_t *off, *size; /* [ndim], inside the whole shape */
-    int64_t rank;               /* -1 = not said */
+    int64_t rank;               /* -1 = not known */
     const struct zf_pv *tensor; /* local shards; NULL in the list of all shards */
 };
 
@@ -54,10 +53,10 @@ struct zf_sharded {
     uint64_t n_all, n_local;
     const struct zf_shard *all;   /* the metadata's shards of every rank, in its order */
     const struct zf_shard *local; /* the shards in this file */
-    int64_t rank, world;          /* of the process group that saved; -1 = not said */
+    int64_t rank, world;          /* of the process group that saved; -1 = not known */
 };
 
-/* v of kind SHARDED.  Errors: ZF_E_FORMAT. */
+/* Reads v, of kind SHARDED.  Errors: ZF_E_FORMAT. */
 bool zf_torch_sharded(struct zf_torch *t, const struct zf_pv *v, struct zf_sharded *out,
                       struct zf_err *err) ZF_CHECKED;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of a safetensors file, read and written.  Source: safetensors 0.6, tensor.rs. */
+/* Reads and writes the header of a safetensors file.  Source: safetensors 0.6, tensor.rs. */
 #ifndef ZF_CODEC_SAFETENSORS_H
 #define ZF_CODEC_SAFETENSORS_H
 
@@ -33,7 +33,7 @@ bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_l
 /* The text of that key in __metadata__, or NULL. */
 const char *zf_st_meta(const struct zf_st_header *h, const char *key);
 
-/* The last of these checks.  Errors: ZF_E_FORMAT. */
+/* Checks that the tensors end at the end of src, the last of these checks.  Errors: ZF_E_FORMAT. */
 bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
                       struct zf_err *err) ZF_CHECKED;
 
@@ -41,17 +41,16 @@ bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
 bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                      struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
 
-/* Reads what zf_st_load_head will, in as few requests as can be, and keeps nothing: of a file system that asks a server
- * for what it then has in memory.  What fails fails again later. */
+/* Reads the bytes that zf_st_load_head will read, in as few requests as possible, and discards them: for network file
+ * systems, which then have them cached.  A failure is ignored, since it will occur again later. */
 void zf_st_begin(struct zf_source *src);
 
-/* Looks like one?  (Length and '{' of the head, against the size.) */
+/* True if src looks like a safetensors file: the header's length fits the size, and it begins with '{'. */
 bool zf_st_sniff(struct zf_source *src);
 
-/* The length word and header for entries with name, dtype, shape (begin and end are computed here,
- * in the given order), padded with spaces to 8 bytes; bytes of a name that are not UTF-8 become
- * %XX.  meta_json: a JSON object for __metadata__ or NULL. Gives malloc'ed bytes.  All entries'
- * dtypes must have a safetensors name. */
+/* Writes the length word and the header for entries with name, dtype and shape (begin and end are computed here, in the
+ * given order), padded with spaces to 8 bytes; bytes of a name that are not UTF-8 become %XX.  meta_json: a JSON object
+ * for __metadata__, or NULL.  *out is malloc'ed.  All dtypes must have a safetensors name. */
 bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, char **out,
                 uint64_t *len_out, struct zf_err *err) ZF_CHECKED;
 

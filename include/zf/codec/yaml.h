@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings in a YAML document, one after the other, through libyaml's events: no tree is built, no
- * alias is followed, no tag is believed, so that a small document stays small. */
+/* Reports the settings in a YAML document one by one, from libyaml's events: no tree is built, aliases are not followed
+ * and tags are ignored, so that a small document cannot use much memory. */
 #ifndef ZF_CODEC_YAML_H
 #define ZF_CODEC_YAML_H
 
@@ -9,17 +9,17 @@
 
 /* One scalar that is no key. */
 struct zf_yaml_scalar {
-    /* Keys and positions from the root, joined by dots; "?" for a key that holds a dot or a zero byte,
-     * is empty, or is no text.  The same path may come twice. */
+    /* Keys and positions from the root, joined by dots; "?" for a key that contains a dot or zero byte, is empty, or is
+     * no text.  The same path may occur twice. */
     const char *path;
     const char *value; /* terminated; may hold zero bytes */
     size_t value_len;
-    bool plain; /* without quotes: may be meant as a number, true, null */
+    bool plain; /* without quotes: it may be a number, true or null */
 };
-/* Texts are good until it returns.  False = err is set, reading ends. */
+/* Texts are valid until it returns.  False stops reading, with err set. */
 typedef bool zf_yaml_fn(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *err);
 
-/* True where zerofs was built with libyaml. */
+/* True if zerofs was built with libyaml. */
 bool zf_yaml_here(void);
 
 /* Reports every scalar of the one document in text[n].
