@@ -6,7 +6,7 @@
 
 #include "value.h"
 
-/* Elements that are compared at once by their bytes before single ones are looked at. */
+/* Elements whose bytes are compared at once, before single elements are. */
 #define BLOCK 512u
 
 static bool compare_close(double a, double b, double apart, const struct zf_comparison *within)
@@ -15,7 +15,7 @@ static bool compare_close(double a, double b, double apart, const struct zf_comp
            (isfinite(apart) && apart <= within->atol + within->rtol * fabs(b));
 }
 
-/* |a - b| of two integer elements, which double has no room for. */
+/* |a - b| of two integer elements, which a double may not represent exactly. */
 static double compare_ints(enum zf_dtype t, const uint8_t *a, const uint8_t *b)
 {
     const int64_t x = value_int(t, a), y = value_int(t, b);
@@ -24,7 +24,7 @@ static double compare_ints(enum zf_dtype t, const uint8_t *a, const uint8_t *b)
     return (double)(less ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y);
 }
 
-/* How two numbers of t compare that have other bits: `most` is how far apart they are, NAN if that cannot be said. */
+/* How two numbers of type t with different bits compare: `most` is their distance, NAN if it is undefined. */
 struct compared {
     bool close, nan;
     double most;

@@ -9,7 +9,7 @@
 
 #include "value.h"
 
-/* Digits that tell apart any two values of a type of that many bytes: C's FLT_DECIMAL_DIG and DBL_DECIMAL_DIG. */
+/* Decimal digits that distinguish any two values of an f32 or f64: C's FLT_DECIMAL_DIG and DBL_DECIMAL_DIG. */
 #define DIGITS_F32 9
 #define DIGITS_F64 17
 
@@ -23,7 +23,7 @@ static uint64_t number_bits(const void *p, uint32_t n)
     return v;
 }
 
-/* A floating type's element of these bits. */
+/* The value of a floating-point element with these bits. */
 static double number_value(enum zf_dtype t, uint64_t bits)
 {
     uint8_t in[8];
@@ -33,12 +33,12 @@ static double number_value(enum zf_dtype t, uint64_t bits)
     return value_double(t, in);
 }
 
-/* Values that read as an element: those strictly between `low` and `high`. */
+/* The values that round to an element: those strictly between `low` and `high`. */
 struct number_reach {
     double low, high;
 };
 
-/* Half-way to the next smaller and the next larger element.  bits: of a finite element that is not negative. */
+/* Half-way to the next smaller and to the next larger element.  bits: a finite, non-negative element. */
 static struct number_reach number_reach_of(enum zf_dtype t, uint64_t bits)
 {
     const double v = number_value(t, bits);
@@ -61,7 +61,7 @@ static bool number_reads_back(const char *text, enum zf_dtype t, double v,
     return d > r->low && d < r->high;
 }
 
-/* "d.ddde[+-]xx" as repr lays it out: with an exponent below 1e-4 and from 1e16 on. */
+/* Writes "d.ddde[+-]xx" in the layout of Python's repr: with an exponent below 1e-4 and from 1e16 on. */
 static void number_lay(char out[ZF_NUMBER_MAX], const char *text, bool negative)
 {
     char digit[32];
@@ -79,7 +79,7 @@ static void number_lay(char out[ZF_NUMBER_MAX], const char *text, bool negative)
                        n > 1 ? "." : "", n - 1, digit + 1, exp < 0 ? '-' : '+', abs(exp));
         return;
     }
-    const int before = exp < 0 ? 1 : exp + 1; /* digits in front of the point */
+    const int before = exp < 0 ? 1 : exp + 1; /* digits before the point */
     for (int i = 0; i < before; i++)
         out[at++] = exp < 0 || i >= n ? '0' : digit[i];
     out[at++] = '.';
@@ -92,7 +92,7 @@ static void number_lay(char out[ZF_NUMBER_MAX], const char *text, bool negative)
     out[at] = '\0';
 }
 
-/* bits: of an element of the floating type t. */
+/* Writes an element of the floating type t, given its bits. */
 static void number_float(char out[ZF_NUMBER_MAX], enum zf_dtype t, uint64_t bits)
 {
     const double v = number_value(t, bits), mag = fabs(v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names are sorted, so that those with a common beginning are neighbours: each name continues the path of the one before. */
+/* Names are sorted, so that those with a common prefix are adjacent: each name continues the previous one's path. */
 #include <zf/inspect/outline.h>
 
 #include <inttypes.h>
@@ -13,18 +13,18 @@
 #include <zf/base/vec.h>
 
 #define NONE UINT32_MAX
-/* Parts of a name; a longer name's last part is all the rest. */
+/* Most parts of a name; the last part of a longer name is the whole rest. */
 #define MOST_PARTS 32
 
 /* A part of a name. */
 struct outline_node {
-    const char *part; /* in a tensor's name */
+    const char *part; /* points into a tensor's name */
     uint32_t len;
-    uint32_t parent, child, next; /* numbers of nodes; NONE: there is none */
-    uint32_t last;                /* child */
+    uint32_t parent, child, next; /* node numbers; NONE: there is none */
+    uint32_t last;                /* last child */
     const struct zf_tensor *tensor;
     uint64_t tensors, elems, bytes;
-    uint64_t shape; /* hash of everything below it: siblings of the same shape are one line */
+    uint64_t shape; /* hash of everything below it: siblings with the same shape share a line */
 };
 
 struct outline {
@@ -60,7 +60,7 @@ static uint32_t outline_add(struct outline *o, uint32_t parent, const char *part
     return id;
 }
 
-/* A leaf for the tensor, below the nodes of the parts of its name. */
+/* Adds a leaf for the tensor, below the nodes for the parts of its name. */
 static bool outline_add_tensor(struct outline *o, const struct zf_set *s, const struct zf_tensor *t,
                                struct zf_err *err)
 {
@@ -92,7 +92,7 @@ static bool outline_add_tensor(struct outline *o, const struct zf_set *s, const 
     return true;
 }
 
-/* Sums and shapes from the leaves up: a child's number is larger than its parent's. */
+/* Computes sums and shapes from the leaves up: a child's number is larger than its parent's. */
 static void outline_sum(struct outline *o)
 {
     for (size_t i = o->node.n; i-- > 1;) {
@@ -109,7 +109,7 @@ static void outline_sum(struct outline *o)
 
 /* ---- from nodes to lines ----------------------------------------------------------------------- */
 
-/* In decimal digits, without zeros in front. */
+/* Is the part a decimal number without leading zeros? */
 static bool outline_number(const struct outline_node *x, uint64_t *out)
 {
     *out = 0;
@@ -121,7 +121,7 @@ static bool outline_number(const struct outline_node *x, uint64_t *out)
     return x->len == 1 || (x->len > 1 && x->part[0] != '0');
 }
 
-/* The siblings from `first` on that are one line with it; their number, and the one behind them. */
+/* The number of siblings from `first` on that share a line with it; *next: the sibling after them. */
 static uint64_t outline_group(const struct outline *o, uint32_t first, uint32_t *next)
 {
     const struct outline_node *x = &o->node.at[first];
@@ -156,13 +156,14 @@ static void outline_put_part(struct outline *o, const struct outline_node *x, ui
     }
 }
 
-/* Where the walk is: the children of a node, from `at` on. */
+/* Position of the walk on one level: the children of a node, from `at` on. */
 struct outline_level {
     uint32_t at;
-    size_t path; /* bytes of it that belong to the levels above */
+    size_t path; /* length of the path of the levels above */
 };
 
-/* The line of the group that begins at node `at`; only children without siblings are part of it.  Gives the node whose children are below it. */
+/* Makes the line of the group that starts at node `at`; it includes only children without siblings.  Returns the node
+ * whose children are on the lines below. */
 static uint32_t outline_line(struct outline *o, uint32_t at, uint64_t times,
                              struct zf_outline_line *out)
 {
@@ -187,7 +188,7 @@ static uint32_t outline_line(struct outline *o, uint32_t at, uint64_t times,
     return at;
 }
 
-/* Sums over all members of a group: they have the same shape, but not the same ties. */
+/* Sums over all members of a group: they have the same shape, but may have different ties. */
 static void outline_line_sum(const struct outline *o, uint32_t at, uint32_t end,
                              struct zf_outline_line *out)
 {

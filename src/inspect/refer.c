@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which elements of a box lie in a range of a file: with its axes ordered by their strides, the elements lie one behind the
- * other, so that those in the range are a stretch of them. */
+/* Finds the elements of a box that are in a range of a file: with the axes sorted by stride, the elements are in the
+ * order of their offsets, so those in the range are consecutive. */
 #include <zf/inspect/refer.h>
 
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 /* ---- files ------------------------------------------------------------------------------------- */
 
 struct refer_seen {
-    UT_hash_handle hh; /* of the file's address */
+    UT_hash_handle hh; /* key: the file's address */
 };
 
 struct refer_files {
     zf_refer_list *out;
-    struct refer_seen *seen; /* uthash: those of the list */
+    struct refer_seen *seen; /* uthash: files already in the list */
     struct zf_err *err;
 };
 
@@ -31,8 +31,8 @@ static bool refer_add_one(struct refer_files *f, struct zf_source *file)
     return one != NULL;
 }
 
-/* A source may be several files, one behind the other.  Where items of one file are in it is not asked, which would read
- * the head of each. */
+/* Adds the files of a source, which may consist of several in a row.  It does not locate items within a file, which
+ * would read the head of each. */
 static bool refer_add_file(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
 {
     struct zf_source *file = zf_source_only_file(s);
@@ -66,9 +66,9 @@ bool zf_refer_files(const struct zf_checkpoint *c, zf_refer_list *out, struct zf
 
 /* ---- elements ---------------------------------------------------------------------------------- */
 
-/* An axis of a box that has several elements, at different places. */
+/* An axis of a box with several elements and a stride that is not 0. */
 struct refer_axis {
-    uint32_t d; /* of the tensor */
+    uint32_t d; /* dimension of the tensor */
     uint64_t n, stride;
 };
 
@@ -81,7 +81,7 @@ struct refer {
     struct zf_refer hit; /* its set and tensor */
     uint64_t elem;
     struct zf_origins *origins;
-    struct refer_axis *axis; /* [n] by stride, the widest first */
+    struct refer_axis *axis; /* [n] by stride, the largest first */
     uint32_t n;
     uint64_t *start, *count;      /* [ndim] of the hit */
     uint64_t *size, *at, *extent; /* [n] of axis */
@@ -96,7 +96,7 @@ static int refer_cmp_axis(const void *a, const void *b)
                                   : x->d > y->d;
 }
 
-/* The axes of o's box.  False: elements of it share bytes. */
+/* Collects the axes of o's box.  False: some of its elements share bytes. */
 static bool refer_fill_axes(struct refer *r, const struct zf_origin *o)
 {
     uint64_t stride = r->elem, span = r->elem;
@@ -119,7 +119,7 @@ static bool refer_fill_axes(struct refer *r, const struct zf_origin *o)
     return true;
 }
 
-/* How many elements of the box begin before byte x, counted from its first. */
+/* The number of elements of the box that start before byte x, counted from its first byte. */
 static uint64_t refer_before(const struct refer *r, uint64_t x)
 {
     uint64_t before = 0;
@@ -136,7 +136,7 @@ static uint64_t refer_before(const struct refer *r, uint64_t x)
     return before + 1;
 }
 
-/* first, end: bytes of the file that the box has. */
+/* Reports a hit.  first, end: the byte range of the box in the file. */
 static void refer_report(struct refer *r, uint64_t first, uint64_t end, bool exact)
 {
     r->hit.start = r->start;

@@ -12,7 +12,7 @@ void zf_slice_all(struct zf_slice *out, uint32_t ndim, const uint64_t *shape)
         out->axis[d] = (struct zf_slice_axis){.step = 1, .n = shape[d]};
 }
 
-/* Reading the notation; `at` stops where something else was expected. */
+/* A parser of the notation; on an error, `at` is where something else was expected. */
 struct slice_text {
     const char *whole, *at;
     struct zf_err *err;
@@ -31,7 +31,7 @@ static bool slice_bad(const struct slice_text *s, const char *expected)
         expected, s->whole, (size_t)(s->at - s->whole) + 1);
 }
 
-/* A number, if one is there: at most 18 digits, so that sums of two fit. */
+/* Parses an optional number of at most 18 digits, so that the sum of two fits. */
 static bool slice_number(struct slice_text *s, bool *there, int64_t *out)
 {
     slice_blanks(s);
@@ -51,14 +51,14 @@ static bool slice_number(struct slice_text *s, bool *there, int64_t *out)
     return true;
 }
 
-/* A bound as Python's slice.indices() cuts it: low .. high. */
+/* A bound clamped to low .. high, as in Python's slice.indices(). */
 static int64_t slice_cut(int64_t v, int64_t size, int64_t low, int64_t high)
 {
     v += v < 0 ? size : 0;
     return v < low ? low : v > high ? high : v;
 }
 
-/* start:stop:step behind its first number. */
+/* Parses start:stop:step, after its first number. */
 static bool slice_range(struct slice_text *s, bool has_start, int64_t start, int64_t size,
                         struct zf_slice_axis *out)
 {
@@ -86,7 +86,7 @@ static bool slice_range(struct slice_text *s, bool has_start, int64_t start, int
     return true;
 }
 
-/* One axis of that many elements. */
+/* Parses the notation for one axis with `size` elements. */
 static bool slice_axis(struct slice_text *s, uint32_t d, uint64_t size, struct zf_slice_axis *out)
 {
     bool there;
@@ -111,7 +111,7 @@ static bool slice_axis(struct slice_text *s, uint32_t d, uint64_t size, struct z
     return true;
 }
 
-/* Axes that are written behind the text at p. */
+/* The number of axes in the rest of the text, from p on. */
 static uint32_t slice_count(const char *p)
 {
     uint32_t n = 0;
@@ -125,7 +125,7 @@ static uint32_t slice_count(const char *p)
     return n;
 }
 
-/* "...": all of the axes that are not written behind it. */
+/* Parses "...": it stands for all axes except those written after it. */
 static bool slice_dots(struct slice_text *s, struct zf_slice *out, uint32_t *d)
 {
     s->at += 3;

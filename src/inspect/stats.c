@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A block is summed in a few lanes, first for its mean and then for the differences from it, while it is in the
- * CPU's nearest cache; blocks are joined by the formula of Chan, Golub and LeVeque (1979). */
+/* A block is summed in a few lanes, first for its mean and then for the differences from it, while it is in the L1
+ * cache; blocks are combined with the formula of Chan, Golub and LeVeque (1979). */
 #include <zf/inspect/stats.h>
 
 #include <math.h>
@@ -70,7 +70,7 @@ static void stats_set_ends(struct zf_stats *out, enum zf_dtype t, const uint8_t 
     memcpy(out->max, max, zf_dtype_info(t)->bytes);
 }
 
-/* Any type, one element after another. */
+/* Adds n elements of any type, one by one. */
 static void stats_slow(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, size_t n)
 {
     double v[ZF_STATS_BLOCK];
@@ -96,12 +96,13 @@ static void stats_slow(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
     }
 }
 
-/* A float's bits as a number with the same order. */
+/* Maps a float's bits to an integer with the same order. */
 #define KEY(bits) ((bits) ^ ((bits) >> 31 & 0x7fffffff))
 /* mask: all ones or zero in each lane. */
 #define CHOOSE(mask, yes, no) (((mask) & (yes)) | (~(mask) & (no)))
 
-/* Of n f32, a multiple of LANES: zeros, whether any is not finite, keys of the smallest and the largest, and the sum. */
+/* Results for n f32, a multiple of LANES: number of zeros, whether any is not finite, keys of the smallest and the
+ * largest, and the sum. */
 struct stats_scan {
     ints zeros, odd, min, max;
     doubles sum;
@@ -125,7 +126,7 @@ static void stats_scan_f32(const float *f, size_t n, struct stats_scan *out)
     *out = s;
 }
 
-/* The place of the f32 whose key it is; it is there. */
+/* The index of the f32 with this key, which exists. */
 static size_t stats_place(const float *f, int32_t key)
 {
     const int32_t bits = KEY(key);
@@ -149,7 +150,7 @@ static double stats_squares_f32(const float *f, size_t n, double mean)
     return stats_fold(&squares);
 }
 
-/* Floating types up to f32; false: not all are finite, or they do not fill the lanes. */
+/* Adds elements of floating types up to f32; false: not all are finite, or they do not fill the lanes. */
 static bool stats_fast(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, size_t n)
 {
     float wide[ZF_STATS_BLOCK];
@@ -182,9 +183,9 @@ static bool stats_fast(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
     return true;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- a whole tensor ---------------------------------------------------------------------------- */
 
-/* A complex number is zero when both halves are, NaN or infinite when one is. */
+/* Adds complex numbers: one is zero if both halves are, NaN or infinite if one of them is. */
 static void stats_complex(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, size_t n)
 {
     const enum zf_dtype half = value_half(t);

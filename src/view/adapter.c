@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a checkpoint's root holds what PEFT calls an adapter. */
+/* Detects whether a checkpoint's root holds what PEFT calls an adapter. */
 #include "layout.h"
 
 #include <string.h>
 
-/* A tensor's pieces come from a file of this name? */
+/* Does a tensor's piece come from a file of this name? */
 static bool adapter_is_file(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
 {
     const char *name = zf_source_origin(src, &off)->name, *slash = strrchr(name, '/');

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bulk file is planned twice.  The first time only sizes are counted, for stat; the second time,
- * at the first read, the parts become a map.  Both run the same plan function, so they cannot
- * disagree. */
+/* A bulk file is planned twice: first, for stat, only sizes are counted; then, at the first read, the
+ * parts become a map.  Both use the same plan function, so they cannot disagree. */
 #include "bulk.h"
 
 #include <string.h>
@@ -9,7 +8,7 @@
 
 #include <zf/base/num.h>
 
-/* Headers and parts of one bulk file. */
+/* Memory limit for the headers and parts of one bulk file. */
 #define BUDGET (4ull << 30)
 
 void bulk_init(struct bulk *b, const struct bulk_kind *kind, const struct shelf_set *of,

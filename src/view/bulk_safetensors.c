@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.safetensors and the shards of hf/: every tensor of the set whose type and name safetensors
- * can know.  Tied names each get a range of their own, because the format forbids shared ones and a
+ * supports.  Each tied name gets a range of its own, because the format forbids shared ranges and a
  * loader asks for every name. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "hf.h"
 
-/* Bytes of the widest element there is, complex128. */
+/* Size of the largest element type, complex128. */
 #define WIDEST 16
 
 struct pick {
@@ -26,8 +26,8 @@ static bool bulk_is_hurt(const struct pick *p, uint32_t i)
     return t->lost && !t->filled;
 }
 
-/* Widest elements first, as the reference writer has them, so that every tensor is aligned; natural
- * order among equals, which needs no sorting. */
+/* Chooses tensors with the largest elements first, like the reference writer, so that every tensor is
+ * aligned; those of equal size stay in natural order, so no sorting is needed. */
 static void bulk_choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt)
 {
     for (uint32_t width = WIDEST; width; width /= 2) {
@@ -38,8 +38,8 @@ static void bulk_choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt
     }
 }
 
-/* Damaged tensors last: a page of a mapping that holds a lost byte cannot be read, and takes what
- * else is on it along. */
+/* Puts damaged tensors last: a page of a mapping that contains a lost byte cannot be read, nor can
+ * anything else on it. */
 static bool bulk_choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_arena *a,
                         struct zf_err *err)
 {
@@ -52,9 +52,9 @@ static bool bulk_choose(struct pick *p, uint32_t lo, uint32_t hi, struct zf_aren
     return p->index != NULL;
 }
 
-/* Makes room behind the header, with spaces, which the format allows, so that a page begins where
- * the damaged tensors do.  The header stays a multiple of 8 bytes, for the elements' sake: sound
- * tensors that are not end a few bytes into that page. */
+/* Pads the header with spaces, which the format allows, so that the damaged tensors start at a page.
+ * The header stays a multiple of 8 bytes to align elements: if the size of the intact tensors is not,
+ * they end a few bytes into that page. */
 static bool bulk_pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *err)
 {
     uint64_t n = (bulk_page_end(*len + sound) - sound + 7) / 8 * 8;
@@ -73,7 +73,7 @@ static bool bulk_pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *
 static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)
 {
     struct pick pick = {.of = b->of, .cast = b->cast};
-    const struct hf_shard *shard = b->shard; /* NULL: all of the set */
+    const struct hf_shard *shard = b->shard; /* NULL: the whole set */
     uint32_t lo = shard ? shard->lo : 0, hi = shard ? shard->hi : b->of->set->n;
     char *head = NULL;
     uint64_t len;
@@ -94,7 +94,7 @@ static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *
     }
     if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err))
         return false;
-    /* The undamaged part ends where the first damaged tensor begins. */
+    /* The undamaged part ends where the first damaged tensor starts. */
     bool ok = (pick.n_sound == pick.n || bulk_pad(&head, &len, e[pick.n_sound].begin - len, err)) &&
               bulk_add_mem(p, head, len, err);
     free(head);

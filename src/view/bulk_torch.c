@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pytorch_model.bin: the set as torch.save would have written it, but for the CRCs of payloads
- * nobody has read, which are 0 and which torch.load does not look at; an export fills them in. */
+/* pytorch_model.bin: the set as torch.save would have written it, except that the CRCs of unread
+ * payloads are 0; torch.load does not check them, and an export fills them in. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 #include "bulk.h"
 
-/* Pickled text is UTF-8; a name that is none has no place in it. */
+/* Can the tensor's name be pickled?  Pickled text must be UTF-8. */
 static bool bulk_can_be_told(const struct zf_tensor *t)
 {
     return zf_utf8_valid(t->name, t->name_len);
 }
 
-/* Tied names share the storage of the first of them, whose number is its position among those written. */
+/* Numbers the storages: tied names share that of the first one, whose number is its position among those written. */
 static bool bulk_number(const struct bulk *b, uint64_t *key, struct zf_out *pickle)
 {
     const struct zf_set *set = b->of->set;
@@ -46,7 +46,7 @@ static bool bulk_number(const struct bulk *b, uint64_t *key, struct zf_out *pick
     return !pickle->bad;
 }
 
-/* A member whose bytes are at hand. */
+/* Adds a member whose bytes are in memory. */
 static void bulk_add_small(struct zf_zip_write *w, struct zf_out *o, const char *name,
                            const void *p, size_t n)
 {
@@ -62,9 +62,9 @@ static bool bulk_flush(struct bulk_plan *p, struct zf_out *o, struct zf_err *err
     return ok;
 }
 
-/* The offset of the next payload: a page of a mapping that holds a lost byte cannot be read, so
- * what is damaged shares none with its neighbours.  (Pages that are larger than the padding of a
- * zip member can be are shared.) */
+/* The alignment of a payload: a page of a mapping that contains a lost byte cannot be read, so damaged
+ * data shares no page with its neighbours.  (Pages larger than the possible padding of a zip member are
+ * shared.) */
 static uint32_t bulk_payload_align(bool hurt)
 {
     uint64_t page = bulk_page_end(1);
@@ -72,8 +72,8 @@ static uint32_t bulk_payload_align(bool hurt)
     return hurt && page <= 32768 ? (uint32_t)page : 0;
 }
 
-/* A member whose bytes nobody has read: their sum is 0, and it is noted where it belongs if that is asked for; its
- * place in the directory counts from there. */
+/* Adds a member whose bytes were not read: its CRC is 0, and its position is noted if wanted; the position in the
+ * directory is relative to the directory's start. */
 static bool bulk_add_unread(struct bulk_plan *p, struct zf_zip_write *w, struct zf_out *o,
                             const char *name, uint64_t size, struct zf_err *err)
 {
@@ -113,8 +113,8 @@ static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct 
     return true;
 }
 
-/* Readers find an archive's directory by reading backwards from the end, 4 KiB or 64 KiB at a time, and
- * mapped it shares a page with the tensor before it: lost bytes are kept away from it. */
+/* Distance between lost bytes and the archive's directory: readers find it by reading backwards from the end,
+ * 4 KiB or 64 KiB at a time, and in a mapping it shares a page with the tensor before it. */
 #define GAP 65536
 
 static bool bulk_add_gap(struct zf_zip_write *w, struct zf_out *o, struct zf_err *err)

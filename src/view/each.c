@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories are visited from a stack, without recursion, as names may nest as deep as a
- * stranger's file wants. */
+/* Visits directories with a stack, without recursion, because an untrusted file may nest names to any
+ * depth. */
 #include <zf/each.h>
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include <zf/base/vec.h>
 #include <zf/view.h>
 
-/* Directories that only show the same tensors in another way.  hf/ itself is made of such files. */
+/* Is it a directory that only shows the same tensors in another form?  hf/ itself consists of such files. */
 static bool each_is_presentation(const char *dir, const char *name)
 {
     static const char *const names[] = {"npy", "as", "hf", "model.safetensors",
@@ -46,7 +46,7 @@ static void each_drop(struct todo *todo)
     zf_vec_fini(todo);
 }
 
-/* A stack gives the last one first; listings read better the other way. */
+/* Reverses the entries from `first` on: a stack returns the last one first, but listings should be in order. */
 static void each_turn(struct todo *todo, size_t first)
 {
     for (size_t i = first, j = todo->n; i + 1 < j; i++, j--) {
@@ -57,19 +57,19 @@ static void each_turn(struct todo *todo, size_t first)
     }
 }
 
-/* Does a listing of all files leave this entry of `dir` out? */
+/* Does a listing of all files omit this entry of `dir`? */
 static bool each_skips(const struct zf_each *e, const char *dir, const char *name)
 {
     return !e->all && each_is_presentation(dir, name);
 }
 
-/* Checks that dir can be entered: one that cannot would be listed as empty. */
+/* Checks that dir can be entered: otherwise it would be listed as empty. */
 static bool each_enters(struct zf_tree *tree, uint64_t dir, struct zf_err *err)
 {
     return !tree->ops->enter || tree->ops->enter(tree, dir, err);
 }
 
-/* Files first, then what is below, so that a set is in one piece. */
+/* Lists files first, then subdirectories, so that a set is contiguous. */
 static bool each_list(const struct zf_each *e, struct todo *todo, const char *dir,
                       struct zf_err *err)
 {
@@ -121,7 +121,7 @@ bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err)
     return ok;
 }
 
-/* ---- what is not there ---------------------------------------------------------------------------- */
+/* ---- missing paths -------------------------------------------------------------------------------- */
 
 static bool each_offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
 {
@@ -130,7 +130,7 @@ static bool each_offer(void *ctx, const char *path, const struct zf_stat *st, st
     return true;
 }
 
-/* Can all directories that lead to `path` be looked into, as far as there are any? */
+/* Can all existing directories that lead to `path` be entered? */
 static bool each_leads_to(struct zf_tree *tree, const char *path, struct zf_err *err)
 {
     struct zf_stat st;
@@ -149,7 +149,7 @@ static bool each_leads_to(struct zf_tree *tree, const char *path, struct zf_err 
     return true;
 }
 
-/* Nothing is called `path`: fills *err (ZF_E_NOENT) with that and the nearest names. */
+/* Fills *err (ZF_E_NOENT): there is no `path`; names the most similar ones. */
 static bool each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
 {
     zf_auto(nearest) struct zf_nearest near = {.want = path};

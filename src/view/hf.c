@@ -14,12 +14,12 @@ bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
     const struct zf_tensor *t = &ss->set->tensor[i];
     enum zf_dtype served = shelf_set_dtype(ss, i, cast);
 
-    /* A header's "__metadata__" is no tensor, and half a byte (a pair's one value) is no size. */
+    /* "__metadata__" is reserved in the header, and a single F4 value (half a byte) has no size in bytes. */
     return zf_dtype_info(served)->safetensors && (served != ZF_DT_F4 || t->ndim > 0) &&
            zf_utf8_valid(t->name, t->name_len) && strcmp(t->name, "__metadata__") != 0;
 }
 
-/* Calls once a shard; with out NULL it only counts. */
+/* Cuts the set into shards and returns their number; if out is NULL, it only counts them. */
 static uint32_t hf_cut_shard(const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
                              struct hf_shard *out)
 {
@@ -62,7 +62,7 @@ void hf_name(const struct hf_plan *p, uint32_t i, char out[64])
         (void)snprintf(out, 64, "model-%05u-of-%05u.safetensors", i + 1, p->n);
 }
 
-/* jansson before 2.14 has no keys with a length, so none that hold a NUL. */
+/* Sets the file of a tensor.  jansson before 2.14 has no keys with a length, so none that contain a NUL. */
 static int hf_map_set(json_t *map, const struct zf_tensor *t, json_t *file)
 {
 #if JANSSON_VERSION_HEX >= 0x020e00
@@ -121,10 +121,10 @@ const struct bulk_kind bulk_hf_index = {.name = "model.safetensors.index.json",
 
 /* ---- config.json below as/<dtype>/ ---------------------------------------------------------------- */
 
-/* The file that came along, with the type that is served in place of the one that was saved;
- * from_pretrained would cast back otherwise.  Every other byte is as it was. */
+/* The checkpoint's own file, with the saved dtype replaced by the one that is served; otherwise
+ * from_pretrained would cast back.  All other bytes are unchanged. */
 
-/* Longer ones are no configuration and are passed through. */
+/* Longer files are not a configuration and are passed through. */
 #define CONFIG_MAX (16ull << 20)
 
 static bool hf_config_add_edited(const struct bulk *b, struct bulk_plan *p, const char *text,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hf/ of the root, made by the first who looks into it. */
+/* hf/ of the root, made at the first access. */
 #include "tree.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ struct later {
     struct zf_view_opts o;
     struct zf_limits lim;
     pthread_mutex_t lock;
-    _Atomic(struct tree *) tree; /* NULL = nobody asked; set once, under the lock */
+    _Atomic(struct tree *) tree; /* NULL = not accessed yet; set once, under the lock */
 };
 
 struct later *later_new(const struct zf_view_opts *o, struct zf_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a checkpoint to its tree: which shelves and bulk files every set gets. */
+/* Makes the tree of a checkpoint: the shelves and bulk files that every set gets. */
 #include "layout.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_err *er
                       err);
 }
 
-/* LOST.json says what the files beside it leave out. */
+/* Adds LOST.json, which lists what the files next to it leave out. */
 static bool layout_put_lost(struct layout *p, const struct shelf_set *ss, const char *dir,
                             struct zf_err *err)
 {
@@ -92,7 +92,7 @@ bool layout_wants_list(const struct layout *p, const struct zf_set *set)
     return lost || (p->o->omit_lost && !set->path[0] && p->t->c->n_missing);
 }
 
-/* All presentations of a set under one directory: the set's own, or one below as/. */
+/* Adds all presentations of a set to one directory: the set's own, or one below as/. */
 static bool layout_put_presentations(struct layout *p, const struct shelf_set *ss,
                                      const struct shelf_set *whole, enum zf_dtype cast,
                                      struct zf_err *err)
@@ -127,7 +127,7 @@ static bool layout_put_presentations(struct layout *p, const struct shelf_set *s
            (!layout_wants_list(p, ss->set) || layout_put_lost(p, ss, dir, err));
 }
 
-/* as/ itself; what is in it is put there by every cast. */
+/* Adds as/ itself; each cast adds its own directory to it. */
 static bool layout_put_as(struct layout *p, const struct zf_set *set, struct zf_err *err)
 {
     bool listed = show_in_set(p->o->show, set, false) & ZF_SHOW_AS;
@@ -137,7 +137,7 @@ static bool layout_put_as(struct layout *p, const struct zf_set *set, struct zf_
         err);
 }
 
-/* A file with all of the set, every byte widened to four, must not be larger than a file can be. */
+/* Checks that a file with the whole set, every byte widened to four, would not exceed the largest file size. */
 bool layout_check_size(const struct zf_set *set, struct zf_err *err)
 {
     uint64_t sum = 0;
@@ -178,7 +178,7 @@ static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
     return ok && (ss->set->n == 0 || layout_put_as(p, ss->set, err));
 }
 
-/* Where nothing is shown in the root, what is missing is listed there all the same. */
+/* Lists missing tensors in the root, even if nothing else is shown there. */
 static bool layout_put_missing(struct layout *p, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
@@ -215,7 +215,7 @@ static bool layout_put_all(struct layout *p, struct zf_err *err)
     return ok;
 }
 
-/* A kept node and a tensor's file may not have one name. */
+/* Checks that no kept node has the same name as a tensor's file. */
 static bool layout_check_nodes(const struct tree *t, struct zf_err *err)
 {
     for (uint32_t k = 1; k < t->nodes.n; k++) {
@@ -231,7 +231,7 @@ static bool layout_check_nodes(const struct tree *t, struct zf_err *err)
     return true;
 }
 
-/* Names that are cut may meet a name that looks like a cut one. */
+/* Checks that no shortened name equals another name. */
 static bool layout_check_longs(const struct shelf *s, struct zf_err *err)
 {
     for (uint32_t k = 0; k < s->of->n_longs; k++) {
@@ -256,7 +256,7 @@ static bool layout_check_names(const struct tree *t, struct zf_err *err)
     return layout_check_nodes(t, err);
 }
 
-/* A blob or bulk file under several names is one inode: a single hf/ shard is model.safetensors. */
+/* Gives a blob or bulk file with several names one inode: a single hf/ shard is model.safetensors. */
 static bool layout_link_twins(struct tree *t, struct zf_err *err)
 {
     uint32_t *first[] = {zf_arena_get(t->arena, t->c->n_blobs, sizeof(uint32_t), err),
@@ -313,7 +313,7 @@ static bool layout_grow(struct tree *t, const struct zf_view_opts *o, struct zf_
     return layout_finish(&p, err);
 }
 
-/* c is taken, NULL is fine. */
+/* Takes ownership of c, which may be NULL. */
 static struct tree *layout_tree(struct zf_checkpoint *c, const struct zf_view_opts *o,
                                 struct zf_err *err)
 {
@@ -355,7 +355,7 @@ struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *
     return &t->base;
 }
 
-/* ---- hf/, when it is looked at ----------------------------------------------------------------- */
+/* ---- hf/, at its first access ------------------------------------------------------------------ */
 
 /* Number of the directory that presents the set's hf/ as type `cast`. */
 static uint32_t layout_find_hf(const struct tree *t, enum zf_dtype cast)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree while its places are announced. */
+/* A tree whose places are being added. */
 #ifndef VIEW_LAYOUT_H
 #define VIEW_LAYOUT_H
 
@@ -10,11 +10,11 @@
 #include "shelf.h"
 #include "tree.h"
 
-/* The types that presentations have; the first is none, the tensors' own. */
+/* The types of presentations; the first stands for no cast: the tensors' own types. */
 #define N_CASTS 4
 extern const enum zf_dtype layout_casts[N_CASTS];
 
-/* A file that is no tensor, by its directory: path[n]. */
+/* A file that is not a tensor; its directory is path[n]. */
 struct side_file {
     const char *path;
     size_t n;
@@ -25,10 +25,9 @@ struct layout {
     struct tree *t;
     const struct zf_view_opts *o;
     zf_vec(struct place) place;
-    struct side_file *side; /* all, sorted by directory */
-    struct shelf_set
-        *model;   /* what hf/ of the root shows in place of the root's tensors; or NULL */
-    bool adapter; /* the root holds what PEFT calls an adapter */
+    struct side_file *side;  /* all, sorted by directory */
+    struct shelf_set *model; /* what hf/ of the root shows instead of the root's tensors; or NULL */
+    bool adapter;            /* the root holds what PEFT calls an adapter */
 };
 
 /* A bulk file to be made. */
@@ -36,39 +35,40 @@ struct bulk_place {
     const char *dir, *name;
     const struct bulk_kind *kind;
     const struct shelf *of;
-    const void *shard; /* of the kind; or NULL */
+    const void *shard; /* its meaning depends on the kind; or NULL */
     bool hidden;
 };
 
 bool layout_put(struct layout *p, struct place what, struct zf_err *err) ZF_CHECKED;
 bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_err *err) ZF_CHECKED;
-/* The number of the bulk file that was made last. */
+/* The number of the bulk file made last. */
 uint32_t layout_last_bulk(const struct layout *p);
-/* dir/name; NULL: no memory. */
+/* dir/name; NULL: out of memory. */
 char *layout_join(struct zf_arena *a, const char *dir, const char *name, struct zf_err *err);
-/* A file with all of the set, every byte widened to four, must not be larger than a file can be. */
+/* Checks that a file with the whole set, every byte widened to four, would not exceed the largest file size. */
 bool layout_check_size(const struct zf_set *set, struct zf_err *err) ZF_CHECKED;
-/* Does LOST.json stand beside the set? */
+/* Is there a LOST.json next to the set? */
 bool layout_wants_list(const struct layout *p, const struct zf_set *set);
 
 /* Fills p->side. */
 bool layout_sort_side_files(struct layout *p, struct zf_err *err) ZF_CHECKED;
-/* The set that hf/ is of, without damaged tensors where they are left out. */
+/* Makes *out the set that hf/ shows, without damaged tensors if those are left out. */
 bool layout_take_model(struct layout *p, const struct zf_set *set, struct shelf_set *out,
                        struct zf_err *err) ZF_CHECKED;
-/* hf/ in dir; the bulk made last is the set's model.safetensors. */
+/* Adds hf/ to dir; the bulk file made last is the set's model.safetensors. */
 bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *set, bool listed,
                    struct zf_err *err) ZF_CHECKED;
-/* The bulk made last is model.safetensors of the set at `path`: of an adapter it has PEFT's name, too. */
+/* The bulk file made last is model.safetensors of the set at `path`: adds PEFT's name for it if that is an adapter. */
 bool layout_put_adapter(struct layout *p, const char *path, const char *dir,
                         struct zf_err *err) ZF_CHECKED;
-/* hf/LOST.json by the names that hf/ has; hf may be NULL: no memory. */
+/* Adds hf/LOST.json with the names used in hf/; hf may be NULL: out of memory. */
 bool layout_put_model_lost(struct layout *p, const char *hf, struct zf_err *err) ZF_CHECKED;
-/* hf/ of the root and those below as/, in a tree that has nothing else. */
+/* Adds hf/ of the root and those below as/ to a tree that has nothing else. */
 bool layout_put_later(struct layout *p, struct zf_err *err) ZF_CHECKED;
 
-/* PEFT looks for adapter_model.safetensors beside adapter_config.json, in one piece.  A full model
- * may have an adapter_config.json beside it too, so the weights' own file must say it.
+/* Is the root an adapter?  PEFT looks for adapter_model.safetensors, in one piece, next to
+ * adapter_config.json.  A full model may have an adapter_config.json, too, so the name of the weights'
+ * file decides.
  * Source: peft utils/constants.py, utils/save_and_load.py (0.4 ... 0.21). */
 bool adapter_is(const struct zf_checkpoint *c);
 
@@ -76,8 +76,9 @@ bool adapter_is(const struct zf_checkpoint *c);
  * another one, or either of them below as/. */
 uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast);
 
-/* Hides the directories beside the weights of c that were not asked for: optim/, stored/ and so on, also
- * those of a model-parallel rank; by default trained/, where each tensor is one of the weights, and extra/, where all of it is told elsewhere. */
+/* Hides the directories next to the weights of c that were not asked for: optim/, stored/ and so on, also those of a
+ * model-parallel rank; by default trained/, if each of its tensors is one of the weights, and extra/, if all of its
+ * contents are shown elsewhere. */
 void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint *c);
 
 #endif

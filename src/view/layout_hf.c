@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hf/ of a set: shards, what loads them, and the files that came beside the weights. */
+/* hf/ of a set: shards, their index, and the files next to the weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "layout.h"
 #include "lost.h"
 
-/* Hugging Face's own default. */
+/* Hugging Face's default. */
 #define SHARD_SIZE 5000000000ull
 
 /* Is it the set of one adapter: adapter/<name>, also of one rank?  PEFT looks for its weights under
@@ -43,12 +43,12 @@ static bool layout_put_side_file(struct layout *p, const char *dir, const struct
     const struct zf_blob *b = &p->t->c->blob[i];
 
     if (p->model == of->of && layout_made_config(p) && strcmp(name, HF_CONFIG) == 0)
-        return true; /* that one is of something else */
+        return true; /* the recipe made another one */
     if (of->cast != ZF_DT_COUNT && strcmp(name, HF_CONFIG) == 0) {
         return layout_put_bulk(
             p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
     }
-    /* An adapter beside the shards is as it was saved, whatever is served beside it. */
+    /* An adapter next to the shards keeps its saved type, whatever type the shards have. */
     bool own = *of->of->set->path && layout_is_adapter_set(p, of->of->set->path);
     if ((of->cast != ZF_DT_COUNT || own) && strcmp(name, HF_ADAPTER) == 0)
         return true;
@@ -56,7 +56,7 @@ static bool layout_put_side_file(struct layout *p, const char *dir, const struct
         p, (struct place){layout_join(p->t->arena, dir, name, err), NODE_BLOB, i, false}, err);
 }
 
-/* Does the set hold a model's weights, or other tensors beside them? */
+/* Does the set hold a model's weights, not other tensors such as optimizer state? */
 static bool layout_holds_weights(const char *path)
 {
     static const char *const beside[] = {"optim", "extra", "stacked", "bucket"};
@@ -73,7 +73,7 @@ static bool layout_holds_weights(const char *path)
     }
 }
 
-/* Has a directory between the first n bytes of the set's path and its end a file of this name? */
+/* Does a directory between the first n bytes of the set's path and its end have a file of this name? */
 static bool layout_has_nearer(const struct zf_checkpoint *c, const char *set, size_t n,
                               const char *name)
 {
@@ -120,7 +120,7 @@ bool layout_sort_side_files(struct layout *p, struct zf_err *err)
     return p->side != NULL;
 }
 
-/* Puts the side files of the directory set[n] into dir, but those that are nearer to the set, too. */
+/* Puts the side files of the directory set[n] into dir, except those that also exist nearer to the set. */
 static bool layout_put_side_dir(struct layout *p, const char *dir, const struct shelf *of, size_t n,
                                 struct zf_err *err)
 {
@@ -141,9 +141,9 @@ static bool layout_put_side_dir(struct layout *p, const char *dir, const struct 
     return ok;
 }
 
-/* The files beside the weights (config.json, the tokenizer) are in the root or in a directory of one
- * rank (mp_rank_03), and in the hf/ of every set of weights there, so that from_pretrained finds them;
- * the nearest of a name counts. */
+/* Adds the files next to the weights (config.json, the tokenizer), which are in the root or in a directory of
+ * one rank (mp_rank_03), to the hf/ of every set of weights there, so that from_pretrained finds them; the
+ * nearest file of a name is used. */
 static bool layout_put_side_files(struct layout *p, const char *dir, const struct shelf *of,
                                   struct zf_err *err)
 {
@@ -157,7 +157,7 @@ static bool layout_put_side_files(struct layout *p, const char *dir, const struc
     return ok && layout_put_side_dir(p, dir, of, 0, err);
 }
 
-/* Of the model that a recipe makes: config.json below as/. */
+/* Adds config.json below as/, for the model that a recipe makes. */
 static bool layout_put_config(struct layout *p, const char *hf, const struct shelf *of,
                               struct zf_err *err)
 {
@@ -186,7 +186,7 @@ bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *set, b
     if (ok && plan->n == 1) {
         const char *name = adapter ? HF_ADAPTER : bulk_safetensors.name;
 
-        /* A single shard of the set itself is the file that was made last. */
+        /* If the set itself has a single shard, it is the file made last. */
         ok = model || p->t->of
                  ? layout_put_bulk(
                        p, (struct bulk_place){hf, name, &bulk_safetensors, of, NULL, false}, err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With lost=omit damaged tensors are not in the tree; LOST.json says which, and why. */
+/* With lost=omit damaged tensors are not in the tree; LOST.json lists them, with the reasons. */
 #include "lost.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "tree.h"
 
-/* Ranges of one tensor in LOST.json: a box of columns is one for each row. */
+/* Most ranges per tensor in LOST.json: a box of columns has one range per row. */
 #define MOST_RANGES 32
 
 /* ---- leaving them out ------------------------------------------------------------------------ */
@@ -42,7 +42,7 @@ bool lost_leave_out(const struct zf_set *set, bool damaged, const struct zf_set 
             t[n++] = set->tensor[i];
         }
     }
-    /* The tensor that others are tied to may go and they stay: the first of them takes its place. */
+    /* If a tensor is left out but others tied to it stay, the first of these takes its place. */
     for (uint32_t i = 0; i < n; i++) {
         uint32_t *owner = &moved[t[i].alias_of];
 
@@ -126,7 +126,7 @@ const struct bulk_kind bulk_lost = {.name = "LOST.json", .plan = lost_plan_lost}
 
 /* ---- why a read failed ----------------------------------------------------------------------- */
 
-/* Are lost bytes of tensor t among [from, to) of its data?  Then they are what failed. */
+/* Are there lost bytes in [from, to) of tensor t's data?  Then they are why the read failed. */
 static bool lost_explain(const struct zf_set *set, const struct zf_tensor *t, uint64_t from,
                          uint64_t to, struct zf_err *err)
 {
@@ -134,7 +134,7 @@ static bool lost_explain(const struct zf_set *set, const struct zf_tensor *t, ui
 
     if (!t->lost || t->filled || !zf_map_loss(t->data, from, &loss) || loss.first >= to)
         return false;
-    /* From its beginning on, wherever the read began: one line in the log, not one for each read. */
+    /* Starts at the beginning of the loss, not of the read: one line in the log, not one per read. */
     struct zf_loss all;
     if (zf_map_loss(t->data, 0, &all) && all.end == loss.end)
         loss = all;

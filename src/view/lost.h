@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damaged tensors: they can be left out, and are listed then. */
+/* Damaged tensors can be left out of the tree; then they are listed. */
 #ifndef VIEW_LOST_H
 #define VIEW_LOST_H
 
 #include "bulk.h"
 
-/* *out = the set without its pieces of other tensors and, when `damaged`, without what is damaged, from a;
- * the set itself when it has none. */
+/* *out = the set without pieces of other tensors and, if `damaged`, without damaged tensors; memory from a.
+ * It is the set itself if it has none of these. */
 bool lost_leave_out(const struct zf_set *set, bool damaged, const struct zf_set **out,
                     struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
 

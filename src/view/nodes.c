@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places are announced in any order, sorted by components, and turned into nodes breadth first:
- * what is below a directory is one range of the sorted places, and its children become neighbours
- * in natural order, which is also the order lookups search in. */
+/* Places are added in any order, sorted by components, and turned into nodes breadth first: everything
+ * below a directory is one range of the sorted places, and its children become adjacent nodes in
+ * natural order, in which lookups search. */
 #include "nodes.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static size_t nodes_head_len(const char *path)
     return strcspn(path, "/");
 }
 
-/* By components, so that what is below a directory follows it directly. */
+/* Compares by components, so that the contents of a directory directly follow it. */
 static int nodes_cmp_path(const char *a, const char *b)
 {
     while (*a && *b) {
@@ -29,7 +29,7 @@ static int nodes_cmp_path(const char *a, const char *b)
     return (*a != '\0') - (*b != '\0');
 }
 
-/* A mere directory comes behind the set of the same path. */
+/* For qsort: by path; a mere directory comes after the set of the same path. */
 static int nodes_cmp_place(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -38,16 +38,15 @@ static int nodes_cmp_place(const void *a, const void *b)
     return c ? c : (x->kind == NODE_DIR) - (y->kind == NODE_DIR);
 }
 
-/* A directory whose children are still to be made: its places, and how much of their paths leads
- * to it. */
+/* A directory whose children are still to be made: its places, and the length of its own path. */
 struct nodes_pending {
     uint32_t lo, hi;
-    size_t depth; /* bytes of the path in front of the children's names */
+    size_t depth; /* bytes of a path before the child's name */
 };
 
 struct maker {
     struct nodes *out;
-    zf_vec(struct nodes_pending) todo; /* one a node */
+    zf_vec(struct nodes_pending) todo; /* one per node */
     const struct place *place;
     struct zf_arena *a;
 };
@@ -57,15 +56,15 @@ static bool nodes_room(struct maker *m, struct zf_err *err)
     return zf_vec_room(m->out, 1, err) && zf_vec_room(&m->todo, 1, err);
 }
 
-/* Names that cannot be looked up: "", ".", "..", and those longer than a file's can be. */
+/* Is it a name that cannot be looked up: "", ".", "..", or longer than a file name can be? */
 static bool nodes_nameless(const char *name, size_t len)
 {
     return len == 0 || len > ZF_NAME_MAX ||
            (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')));
 }
 
-/* The number of entries in [lo, hi) at the path of the first: one, but for directories that were only
- * announced and are a set as well. */
+/* The number of places in [lo, hi) with the path of the first: one, except for a mere directory that is
+ * also a set. */
 static uint32_t nodes_count_same(const struct maker *m, uint32_t lo, uint32_t hi)
 {
     bool dir = m->place[lo].kind == NODE_DIR || m->place[lo].kind == NODE_SHELF;
@@ -138,7 +137,7 @@ static bool nodes_make_children(struct maker *m, uint32_t dir, struct zf_err *er
     return true;
 }
 
-/* Breadth first, so that the children of a directory are neighbours. */
+/* Makes all nodes breadth first, so that the children of a directory are adjacent. */
 static bool nodes_make_all(struct maker *m, uint32_t n, struct zf_err *err)
 {
     uint32_t rooted = n > 0 && m->place[0].path[0] == '\0';

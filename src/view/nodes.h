@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The nodes that are kept: directories, blobs and bulk files.  (A shelf's files are computed.)
- * Children of a directory are next to each other in natural order, which is also the order
- * lookups search in. */
+ * Children of a directory are adjacent, in natural order, in which lookups search. */
 #ifndef VIEW_NODES_H
 #define VIEW_NODES_H
 
@@ -11,7 +10,7 @@
 enum node_kind {
     NODE_DIR,
     NODE_SHELF, /* a directory with computed files */
-    NODE_LATER, /* one that a tree of its own has, made when it is first looked into */
+    NODE_LATER, /* a directory of a separate tree, made at its first access */
     NODE_BLOB,
     NODE_BULK
 };
@@ -20,10 +19,10 @@ struct node {
     const char *name; /* one component */
     uint32_t parent;
     uint32_t first, n; /* children */
-    uint32_t n_listed; /* of the children, see struct nodes */
+    uint32_t n_listed; /* number of listed children, see struct nodes */
     uint32_t n_dirs;   /* directories among the listed ones */
     uint32_t same;     /* the first node that shows the same blob or bulk file; or itself */
-    uint32_t links;    /* names of that file; counted at the first node */
+    uint32_t links;    /* number of names of that file; only set in the first node */
     bool hidden;       /* found by name, not listed */
     enum node_kind kind;
     uint32_t payload; /* index of the shelf, blob or bulk; NODE_LATER: its enum zf_dtype */
@@ -43,14 +42,14 @@ struct place {
 };
 
 /* Sorts place[n] and makes nodes for all of them and for the directories between.
- * Errors: ZF_E_FORMAT two things in one place, a file where a directory must be, a component that
- * is no file name; ZF_E_NOMEM. */
+ * Errors: ZF_E_FORMAT two things at one path, a file where a directory must be, a component that is
+ * not a valid file name; ZF_E_NOMEM. */
 bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_arena *a,
                  struct zf_err *err) ZF_CHECKED;
 
-/* Fills `listed` and what counts it, once nothing more is going to be hidden. */
+/* Fills `listed` and its counts; call it when all hidden nodes are marked. */
 bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
-/* The same with nothing hidden. */
+/* Makes all nodes visible, and lists them. */
 void nodes_list_all(struct nodes *ns);
 
 bool node_is_dir(const struct node *n);

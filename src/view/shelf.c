@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a name to a tensor: the suffix is cut off, the rest decoded and looked up in the set, and
- * the name of what is found must come out as the one that was asked for.  Names that had to be
- * shortened end in a hash of the whole; those few tensors are in a table sorted by that hash. */
+/* Finds a tensor by its file name: the suffix is removed, the rest decoded and looked up in the set, and
+ * the file name of the result must equal the one asked for.  Shortened names end in a hash of the whole
+ * name; those few tensors are in a table sorted by that hash. */
 #include "shelf.h"
 
 #include <fnmatch.h>
@@ -82,7 +82,7 @@ static bool shelf_count_links(struct shelf_set *out, struct zf_arena *a, struct 
     return out->links != NULL;
 }
 
-/* By canonical index: tied names are one file, so one that is kept keeps them all. */
+/* Marks kept tensors by canonical index: tied names are one file, so keeping one of them keeps all. */
 static bool shelf_mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struct zf_arena *a,
                             struct zf_err *err)
 {
@@ -178,7 +178,7 @@ uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)
 
     if (off < len || own == 0)
         return 0;
-    /* Bytes of the file an element takes: sizes were checked to be whole elements. */
+    /* Bytes per element in the file: sizes were checked to be whole elements. */
     uint64_t served = (size - len) / (own / width);
     return served == width ? off - len : (off - len) / served * width;
 }
@@ -272,7 +272,7 @@ bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out)
     size_t len = strlen(name), stem = dot ? (size_t)(dot - name) : 0, n;
     char raw[ZF_NAME_MAX + 1];
 
-    /* The empty key's file is "%2Ef32": it has no dot, for a name never starts with one. */
+    /* The file of the empty key is "%2Ef32": without a dot, because no file name starts with one. */
     if (!dot)
         return shelf_find_raw(s, "", 0, name, i_out);
     if (len > ZF_NAME_MAX)

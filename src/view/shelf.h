@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shelf is a directory with one computed file a tensor: no node is kept for any of them.  The
- * same set is on several shelves: raw, as .npy, and both again under as/<dtype>/. */
+/* A shelf is a directory with one computed file per tensor, without kept nodes.  The same set is on
+ * several shelves: raw, as .npy, and both again under as/<dtype>/. */
 #ifndef VIEW_SHELF_H
 #define VIEW_SHELF_H
 
@@ -9,18 +9,18 @@
 
 enum shelf_kind { SHELF_RAW, SHELF_NPY };
 
-/* Names too long for a file name, sorted by what their hash starts with: they cannot be decoded. */
+/* A tensor whose name is too long for a file name, so that it cannot be decoded; sorted by the start of the hash. */
 struct long_name {
     uint64_t hash;
     uint32_t tensor;
 };
 
-/* A set with what lookups need, shared by its shelves. */
+/* A set with the data for lookups, shared by its shelves. */
 struct shelf_set {
     const struct zf_set *set;
     struct long_name *longs;
     uint32_t n_longs;
-    uint8_t *keep;   /* bit alias_of: the tensor stays as it is under as/; NULL = none */
+    uint8_t *keep;   /* bit alias_of: the tensor keeps its type under as/; NULL = none */
     uint32_t *links; /* names per inode, by canonical index; NULL = no ties in this set */
 };
 
@@ -45,21 +45,21 @@ bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out);
 bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,
                 struct zf_err *err) ZF_CHECKED;
 
-/* The stretch of tensor i's data that bytes [*off, *off + *n) of its file are made of, and the map it
- * is a stretch of. */
+/* Replaces the range [*off, *off + *n) of tensor i's file by the range of the tensor's data it is made of;
+ * returns the data's map. */
 const struct zf_map *shelf_stretch(const struct shelf *s, uint32_t i, uint64_t *off, uint64_t *n);
 
-/* The byte of tensor i's data that byte `off` of its file is made of; 0 in front of the data. */
+/* The offset in tensor i's data that byte `off` of its file is made of; 0 before the data. */
 uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off);
 
-/* The type a tensor has under as/<cast>/: floating ones are cast, all others and kept ones stay. */
+/* The type of a tensor under as/<cast>/: floating-point tensors are cast, except kept ones; all others are not. */
 enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
-/* Bytes of its data there; with the set's others they fit into a file (layout_check_size). */
+/* Size of its data there; the sum over the set does not exceed the largest file size (layout_check_size). */
 uint64_t shelf_set_bytes(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
 
-/* The numpy type for one that numpy lacks: bf16, f8 and complex halves widened without loss. */
+/* The numpy type used for a type that numpy lacks: bf16, f8 and complex halves are widened without loss. */
 struct npy_as {
-    enum zf_dtype from, to; /* per element cast; equal = none */
+    enum zf_dtype from, to; /* cast of each element; equal = none */
     const char *descr;
 };
 struct npy_as npy_as(enum zf_dtype t);

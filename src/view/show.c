@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names a directory lists (-o show=). */
+/* Decides which names a directory lists (-o show=). */
 #include "layout.h"
 
 #include <stdio.h>
@@ -61,11 +61,11 @@ uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast)
         return set->path[0] || cast ? ZF_SHOW_RAW : PRESENTATIONS;
     if (show == 0)
         return ZF_SHOW_ALL;
-    /* Without a presentation, directories were asked for: of what is in them, the plain files. */
+    /* If only directories were asked for, no presentation, they list the raw files. */
     return show & PRESENTATIONS ? show : show | ZF_SHOW_RAW;
 }
 
-/* The word that a directory beside the weights belongs to; 0 = none, it is always listed. */
+/* The bits of the -o show= word for a directory next to the weights; 0 = none, it is always listed. */
 static uint32_t show_dir_bits(const char *name)
 {
     uint32_t bits = show_word_bits(name, strlen(name));
@@ -74,13 +74,13 @@ static uint32_t show_dir_bits(const char *name)
         return ZF_SHOW_STORED;
     if (strcmp(name, "adapter") == 0)
         return ZF_SHOW_TRAINED;
-    /* A directory called "all" is one like any other. */
+    /* A directory called "all" is not special. */
     return bits == ZF_SHOW_ALL ? 0
                                : bits & (ZF_SHOW_OPTIM | ZF_SHOW_STORED | ZF_SHOW_TRAINED |
                                          ZF_SHOW_STATE | ZF_SHOW_EXTRA);
 }
 
-/* Is every tensor of the directory `name` of the tree `of` ("" = the root) one of the tree's weights? */
+/* Is every tensor in the directory `name` of tree `of` ("" = the root) one of that tree's weights? */
 static bool show_repeats(const struct zf_checkpoint *c, const char *of, const char *name)
 {
     char path[64];
@@ -98,7 +98,7 @@ static bool show_repeats(const struct zf_checkpoint *c, const char *of, const ch
     return same;
 }
 
-/* A directory of files that are all told elsewhere is hidden itself, and lists them. */
+/* Hides a directory if the contents of all its files are shown elsewhere; it still lists them. */
 static void show_hide_told(struct nodes *ns, struct node *dir)
 {
     for (uint32_t k = dir->first; k < dir->first + dir->n; k++)

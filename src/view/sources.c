@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* user.zerofs.sources: of which bytes of which files a tensor is made, so that a program can put it
- * together from them; see zerofs(5). */
+/* user.zerofs.sources: the file ranges that a tensor is made of, so that a program can assemble it
+ * itself; see zerofs(5). */
 #include "tree.h"
 
 #include <stdlib.h>
@@ -9,19 +9,19 @@
 #include <zf/model/origins.h>
 #include <zf/view.h>
 
-/* Room for the entry that ends a list cut short. */
+/* Room for the last entry of a truncated list. */
 #define MORE 32
-/* Bytes that are in no file of their own (a value out of a pickle) are listed themselves up to
- * here. */
+/* Bytes that are not a range of a file (a value from a pickle) are listed literally, up to this
+ * many. */
 #define TELL_BYTES 16384
 
 struct list {
     struct zf_out *out;
-    size_t cap, first; /* where the first entry begins */
+    size_t cap, first; /* first: offset of the first entry */
     const struct zf_tensor *t;
     enum zf_dtype served;
     struct zf_origins *origins;
-    uint64_t left_out; /* pieces */
+    uint64_t left_out; /* number of pieces */
 };
 
 /* ---- one entry ------------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ static void sources_put_lost(struct list *l, const struct zf_lost *how)
     sources_put_text(l, ",\"why\":", how->why);
 }
 
-/* Bytes that are kept in memory, as nothing in a file is equal to them. */
+/* Writes bytes that are kept in memory, because no file contains them. */
 static void sources_put_memory(struct list *l, const struct zf_origin *o)
 {
     unsigned char p[TELL_BYTES];
@@ -130,7 +130,7 @@ static void sources_put_where(struct list *l, const struct zf_origin *o)
     }
 }
 
-/* Every entry begins with its place in the tensor. */
+/* Writes an entry; it starts with its position in the tensor. */
 static bool sources_put_entry(void *ctx, const struct zf_origin *o)
 {
     struct list *l = ctx;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cat and export read a file in one thread, a piece at a time: over a network each piece would
- * cost a round trip. */
+/* Prefetches for cat and export, which read a file in one thread, piece by piece: over a network each
+ * piece would cost a round trip. */
 #include <zf/base/clock.h>
 #include <zf/tree.h>
 
-/* How far ahead, and how much is asked for at a time. */
+/* How far to prefetch, and how much to request at a time. */
 #define THROUGH_AHEAD (64ull << 20)
 #define THROUGH_STEP (16ull << 20)
-/* A read that took longer was not from memory. */
+/* A read that took longer was not served from memory. */
 #define THROUGH_SLOW_NS 3000000
 
 static void through_ask(struct zf_through *w, uint64_t from)
 {
-    /* A reader that starts over announces its reads again. */
+    /* A reader that starts over prefetches again. */
     w->asked = w->asked > from + THROUGH_AHEAD ? from : w->asked;
     const uint64_t begin = w->asked > from ? w->asked : from, left = w->size - from;
     const uint64_t end = from + (left < THROUGH_AHEAD ? left : THROUGH_AHEAD);

@@ -27,7 +27,7 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
     if (low == 0)
         return false;
     if (s == (uint64_t)t->n_shelves + 1 && t->later) {
-        /* A number is known after the tree, but to those who kept it over a restart. */
+        /* Only clients that kept an inode number over a restart can use it before that tree is made. */
         t = later_get(t, true, &ignored);
         s = 0;
     }
@@ -41,7 +41,7 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
     return true;
 }
 
-/* The node that has the directory's children. */
+/* Finds the node that has the directory's children. */
 static bool tree_dir(const struct tree *t, uint64_t ino, struct spot *out, struct zf_err *err)
 {
     if (!tree_spot(t, ino, out) || !out->node || !node_is_dir(out->node)) {
@@ -92,7 +92,7 @@ static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out
         out->size = zf_map_size(b->data);
         out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
     } else if (n->kind == NODE_BULK) {
-        /* Without memory to plan it: asked for again next time; reading it says why. */
+        /* Without memory to plan it, the size is computed again next time; reading it reports why. */
         out->live = !bulk_size(t->bulk.at[n->payload], &out->size, &err);
         out->lost = !out->live && t->bulk.at[n->payload]->lost;
         out->mapped = t->bulk.at[n->payload]->kind == &bulk_safetensors;
@@ -137,7 +137,7 @@ static bool tree_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
     return true;
 }
 
-/* Kept nodes first, then the shelf's files, each in natural order. */
+/* Returns entry `at` of a directory: kept nodes first, then the shelf's files, each in natural order. */
 static bool tree_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
                        struct zf_stat *out)
 {
@@ -247,7 +247,7 @@ static bool tree_op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct z
     return tree_spot(tree_of(base), ino, &s) && tree_xattr(&s, i, out);
 }
 
-/* Every tensor once: presentations and ties take no room of their own. */
+/* Counts every tensor once: presentations and ties take no extra space. */
 static void tree_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 {
     const struct zf_checkpoint *c = tree_of(base)->c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path, looked up in a tree component by component, without the kernel. */
+/* Looks up a path in a tree, component by component, without the kernel. */
 #include <string.h>
 
 #include <zf/tree.h>

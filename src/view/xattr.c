@@ -91,7 +91,7 @@ bool tree_xattr(const struct spot *s, size_t k, struct zf_xattr *out)
 
         xattr_put(s, (enum xattr_key)key, out->cap, &o);
         (void)snprintf(out->name, sizeof out->name, "user.zerofs.%s", names[key]);
-        /* A value that no attribute can hold is empty. */
+        /* A value too long for an attribute is left empty. */
         out->len = o.bad || o.n > out->cap ? 0 : o.n;
         if (out->len)
             memcpy(out->value, o.p, out->len);
