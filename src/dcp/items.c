@@ -14,7 +14,7 @@
 #include <zf/source/want.h>
 
 /* A torch.save archive of one tensor is at most this much longer than its data (records aligned to
- * 4096 bytes).  Bounds the archive where only its compressed length is recorded. */
+ * 4096 bytes).  Limits the archive's size if only its compressed length is recorded. */
 #define OVERHEAD_MAX (1u << 20)
 /* Up to this size an item is fetched as a whole from a slow server: its directory, pickle and data would each take a
  * separate request. */
@@ -94,7 +94,7 @@ struct items_only {
     struct zf_torch *torch;
     struct zf_torch_tensor first;
     uint64_t n;
-    bool deep; /* a part has parts itself, or is a number */
+    bool deep; /* a part has parts itself, or is a plain number */
 };
 
 static bool items_keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n,
@@ -151,7 +151,7 @@ bool dcp_from(const struct zf_torch_tensor *t, struct zf_from *out, struct zf_er
     return true;
 }
 
-/* Is the tensor what the metadata promised? */
+/* Checks that the tensor matches the metadata. */
 static bool items_check(const struct zf_torch_tensor *t, const struct dcp_record *r,
                         const struct zf_item *item, struct zf_err *err)
 {

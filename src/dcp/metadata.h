@@ -21,7 +21,7 @@
 
 /* Something saved under one name (FQN).  Keys and chunks must be small: there can be millions of either. */
 struct dcp_key {
-    const char *name;      /* terminated; may hold any byte */
+    const char *name;      /* NUL-terminated; may contain any byte */
     const uint64_t *shape; /* [ndim] elements, as stored; preceded by ndim zeros */
     /* [ndim - 1] the true shape of a flattened tensor (mcore_data.h), or NULL */
     const uint64_t *whole;
@@ -142,10 +142,10 @@ struct dcp_reading {
     uint64_t first_chunk;          /* number of this file's first chunk */
     const struct zf_pv *last_path; /* most items refer to their file by the same pickled string */
     uint32_t last_file;
-    uint64_t n_strange; /* items that no tensor owns */
+    uint64_t n_strange; /* number of items without a tensor */
 };
 
-/* Names the file in the failure, once.  Returns false. */
+/* Adds the file's name to the failure, once.  Returns false. */
 bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err);
 
 /* In a degraded build, notes the failure and returns true. */

@@ -161,7 +161,7 @@ static bool state_same_tensor(const struct dcp_key *a, const struct dcp_key *b)
            zf_shape_equal(a->ndim, a->shape, b->ndim, b->shape);
 }
 
-/* "float32 [4, 6]", or "bytes". */
+/* Describes the key: "float32 [4, 6]", or "bytes". */
 static const char *state_describe(const struct dcp_key *k, char *out, size_t n)
 {
     int at = k->is_bytes ? snprintf(out, n, "bytes")

@@ -70,7 +70,7 @@ static bool tensors_is_plain(const struct zf_dcp *d, const struct dcp_chunk *c)
     return !c->lost && !c->empty && !k->is_bytes && !k->composed && !k->doubtful;
 }
 
-/* Gives the plain items order [n] of one file their addresses. */
+/* Assigns addresses to the plain items order [n] of one file. */
 static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                              struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions that the expressions of a recipe ask a checkpoint. */
+/* Queries about a checkpoint, made by the expressions of a recipe. */
 #ifndef RECIPE_ASK_H
 #define RECIPE_ASK_H
 

@@ -9,7 +9,7 @@
 
 #include "ask.h"
 
-/* A source on its way to a target. */
+/* A source that is being transformed for a target. */
 struct taken {
     uint32_t tensor;
     struct axes axes;

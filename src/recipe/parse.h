@@ -35,7 +35,7 @@ struct text {
     struct token now; /* the last token that was read */
 };
 
-/* Reads the first token.  p[n] is terminated, and borrowed.  Errors: ZF_E_FORMAT a zero byte, and of text_next. */
+/* Reads the first token.  p[n] is NUL-terminated, and borrowed.  Errors: ZF_E_FORMAT a zero byte; of text_next. */
 bool text_begin(struct text *t, const char *file, const char *p, size_t n,
                 struct zf_err *err) ZF_CHECKED;
 /* Reads the next token.  Errors: ZF_E_FORMAT a character that starts no token, an unterminated string. */
@@ -59,12 +59,12 @@ struct expr {
     size_t at; /* offset in the text */
 };
 
-/* Answers what an expression asks.  Every value is a new reference. */
+/* Callbacks for the queries of an expression.  Every value is a new reference. */
 struct expr_ask {
     /* The value of a name; JSON's null if there is none; NULL: out of memory. */
     json_t *(*name)(void *ctx, const char *name);
-    /* The answer of a function about tensors: has, dim, ndim, count, same, alike, zero, stripped.  k: the last argument of dim.
-     * NULL with *err. */
+    /* The result of a function about tensors: has, dim, ndim, count, same, alike, zero, stripped.  k: the last argument
+     * of dim.  NULL: failure, in *err. */
     json_t *(*tensor)(void *ctx, const char *what, const char *name, int64_t k, struct zf_err *err);
     void *ctx;
     const char *file, *text; /* for messages */
@@ -138,7 +138,7 @@ enum line_kind {
     LINE_RULE,     /* TARGET <- SOURCE */
 };
 
-/* One step on the way from a source to a target: a pattern, or a cut. */
+/* One transformation of a source into a target: a pattern, or a cut. */
 struct step {
     const struct pattern *pattern; /* NULL: a cut */
     uint32_t n_cuts;

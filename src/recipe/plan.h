@@ -183,7 +183,7 @@ struct target {
     } * part;
 };
 
-/* A value that has a name. */
+/* A variable of the recipe. */
 struct var {
     const char *name;
     json_t *value; /* owned */

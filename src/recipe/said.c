@@ -70,7 +70,7 @@ static bool said_add_scalar(void *ctx, const struct zf_yaml_scalar *v, struct zf
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for settings");
 }
 
-/* The values of an object whose keys are 0, 1, …, or NULL. */
+/* The values of an object with keys 0, 1, …, as a list; else NULL. */
 static json_t *said_as_list(json_t *j)
 {
     const size_t n = json_object_size(j);

@@ -36,7 +36,7 @@ void values_join(struct values *v, enum zf_dtype t, const struct values *more);
 /* ---- twins ----------------------------------------------------------------------------------- */
 
 /* A polynomial of the 4-byte words w[0], w[1], … in each key, modulo 2^61 - 1: w[0] + w[1] * key + …; the last word is
- * filled up with zeros. */
+ * padded with zeros. */
 #define TWINS_KEYS 2
 struct twins_sum {
     uint64_t of[TWINS_KEYS];
@@ -46,14 +46,14 @@ struct twins_sum {
 struct twins_range {
     const struct zf_source *file; /* borrowed */
     uint64_t off, n;
-    uint64_t reach; /* the largest end of this range and of all before it in the file */
+    uint64_t reach; /* largest end of this range and all earlier ones in the file */
     uint64_t words; /* words summed so far */
     struct twins_sum sum;
 };
 
 struct twins {
-    zf_vec(struct twins_range) range; /* by file, then by off */
-    zf_vec(uint32_t) of;              /* [2 * copies] number of the range; TWINS_NONE */
+    zf_vec(struct twins_range) range; /* sorted by file, then by off */
+    zf_vec(uint32_t) of;              /* [2 * copies] index of a side's range, or TWINS_NONE */
     uint64_t key[TWINS_KEYS];
 };
 #define TWINS_NONE UINT32_MAX

@@ -17,7 +17,7 @@ struct extent {
 };
 
 struct extents {
-    zf_vec(struct extent) at; /* by off */
+    zf_vec(struct extent) at; /* sorted by off */
     struct zf_out
         names; /* of records, the part of a source's name after the file's, each with its NUL: "!archive/data/3",
                                  "!item@4096!archive/data/0", "!wte.weight"; "" = the whole file */

@@ -18,7 +18,7 @@ struct pass {
     struct verify *v;
     zf_vec(struct shard) shard; /* by name */
     uint64_t n_stretches;
-    pthread_mutex_t lock;  /* of the buffers */
+    pthread_mutex_t lock;  /* protects the buffers */
     zf_vec(void *) buffer; /* free buffers */
 };
 

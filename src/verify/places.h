@@ -9,7 +9,7 @@
 /* A range of a file that a tensor is made of. */
 struct place {
     uint64_t off, end;
-    uint64_t reach; /* the largest `end` of this place and of all before it in the file */
+    uint64_t reach; /* largest `end` of this place and all earlier ones in the file */
     uint32_t tensor;
     uint32_t rows; /* 0: all of these bytes; else 1 + the index of a struct place_rows */
     bool raw;      /* unchanged elements: not compressed, swapped or cut */
@@ -23,7 +23,7 @@ struct place_rows {
     uint64_t n[PLACE_DIMS], step[PLACE_DIMS], run;
 };
 
-/* Bytes of a tensor that are made: decompressed, swapped, or a value of a pickle. */
+/* Bytes of a tensor that are made: decompressed, byte-swapped, or a value from a pickle. */
 struct place_made {
     struct zf_source *src; /* borrowed */
     uint64_t off, n;

@@ -34,7 +34,7 @@ struct stored_seen {
     bool differ;
     uint64_t at; /* an element that differs, … */
     float weight, rounded;
-    uint64_t bytes; /* read */
+    uint64_t bytes; /* number of bytes read */
     struct zf_err err;
 };
 

@@ -18,7 +18,7 @@ struct shard_part {
     uint32_t is;   /* checksum of the bytes joined so far */
     bool packed;   /* compressed */
     const char *differs;
-    char *name; /* owned; NULL: bytes of no member */
+    char *name; /* owned; NULL: bytes outside of members */
 };
 
 /* Bytes that should be an archive, but are not. */
@@ -43,7 +43,7 @@ bool shard_init(struct shard *s, struct zf_source *src, const struct places *pla
                 struct zf_err *err) ZF_CHECKED;
 void shard_fini(struct shard *s);
 
-/* Reads the directories of its archives, once, from any thread.  Damage goes to s->bad.  Errors: ZF_E_NOMEM; of reading. */
+/* Reads the directories of its archives, once; any thread.  Damage goes to s->bad.  Errors: ZF_E_NOMEM; of reading. */
 bool shard_load(struct shard *s, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 /* Frees what was loaded. */
 void shard_unload(struct shard *s);
@@ -64,7 +64,7 @@ bool shard_unpack(const struct shard *s, const struct shard_part *p, const struc
 #define STRETCH_BEHIND 16u
 
 struct stretch_crc {
-    size_t part; /* of the archive */
+    size_t part; /* index in s->part */
     uint32_t crc;
     uint64_t n; /* bytes */
 };
@@ -81,7 +81,7 @@ struct stretch {
     zf_vec(struct zf_err) bad;  /* members that cannot be decompressed, … */
     zf_vec(size_t) bad_part;    /* … and which they are */
     char sha256[ZF_SHA256_HEX]; /* of the whole file; "" = not wanted */
-    uint64_t bytes;             /* read */
+    uint64_t bytes;             /* number of bytes read */
     struct zf_err err;          /* why reading failed; code ZF_OK: it did not */
 };
 

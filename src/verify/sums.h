@@ -9,11 +9,11 @@
 
 struct sums_line {
     size_t at;      /* index among the lines as read */
-    char *name;     /* owned; as it is listed, without "./" */
+    char *name;     /* owned; as listed, without "./" */
     const char *by; /* who recorded it, such as "integrity.json" */
     char want[ZF_SHA256_HEX];
     struct zf_source *src;  /* a reference to the file; NULL: not a file of the checkpoint */
-    char is[ZF_SHA256_HEX]; /* "" = not known */
+    char is[ZF_SHA256_HEX]; /* actual sum; "" = not known */
 };
 
 struct sums {

@@ -98,7 +98,7 @@ static uint64_t values_bits(const uint8_t *p, uint8_t bytes)
 {
     uint64_t v = 0;
 
-    memcpy(&v, p, bytes); /* a little-endian machine: configure refuses others */
+    memcpy(&v, p, bytes); /* the machine is little-endian: configure refuses others */
     return v;
 }
 

@@ -15,7 +15,7 @@
 struct pick {
     const struct shelf_set *of;
     enum zf_dtype cast;
-    uint32_t *index; /* tensors in file order */
+    uint32_t *index; /* tensor numbers in file order */
     uint32_t n, n_sound;
 };
 

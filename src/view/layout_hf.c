@@ -36,7 +36,7 @@ static const struct zf_blob *layout_made_config(const struct layout *p)
     return zf_checkpoint_blob(p->t->c, "hf/" HF_CONFIG);
 }
 
-/* Puts side file i, called `name`, into dir: hf/ of a set as `of` serves it. */
+/* Puts side file i, called `name`, into dir, the hf/ of a set presented by `of`. */
 static bool layout_put_side_file(struct layout *p, const char *dir, const struct shelf *of,
                                  uint32_t i, const char *name, struct zf_err *err)
 {

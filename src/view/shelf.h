@@ -35,7 +35,7 @@ struct shelf {
     bool hidden;        /* its files are found by name, not listed */
 };
 
-/* The type tensor i is served as. */
+/* The dtype that tensor i has in its file. */
 enum zf_dtype shelf_dtype(const struct shelf *s, uint32_t i);
 /* Size in bytes of file i. */
 uint64_t shelf_size(const struct shelf *s, uint32_t i);
