@@ -25,7 +25,7 @@ static bool frames_opens(struct dcp_placing *p, const struct dcp_chunk *c, struc
     return dcp_look_init(&look, p->file[c->item.file], c->item, p->lim->inflate_bytes, p->lim, err);
 }
 
-/* Compares the item's frame with the metadata; *err is the failure unless it fits.  An unreadable frame proves nothing. */
+/* Compares the item's frame with the metadata; sets *err unless it fits.  An unreadable frame proves nothing. */
 static enum frame frames_judge(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
     const struct dcp_key *k = &p->d->key.at[c->key];
