@@ -15,12 +15,12 @@
 
 struct values {
     uint64_t n, nans, infs, negative,
-        denormal;      /* a complex number counts as two numbers; -0.0 is not negative */
+        denormal; /* n: elements; the others count numbers, two per complex element; -0.0 is not negative */
     uint8_t first[16]; /* one element, … */
     bool differ;       /* … and whether any other element has different bits */
-    bool
-        at_known; /* at is set: where the first element with a NaN, an infinity or a negative number starts, … */
-    uint64_t at; /* … the last only if negative numbers are errors */
+    bool at_known;     /* at is set */
+    uint64_t
+        at; /* file offset of the first element that is NaN, infinite or, if that is an error, negative */
 };
 
 /* Can values of type t be checked? */
