@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* foreign.def has one line for each thing that zerofs does not read.  A directory is compared with
- * the lines by the names in it, its files also by their first or last bytes; the line that comes
- * first in the table wins.  Directories below follow, breadth first. */
+/* Recognizes what zerofs cannot read; foreign.def has one row per format.  A directory is matched by the
+ * names in it, its files also by their first or last bytes; the first matching row of the table wins.
+ * Subdirectories follow, breadth first. */
 #include "foreign.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 #include "save_name.h"
 
-/* Looked at when nothing else was found: at most this many directories, this many entries of each, and this many
- * directories of which one for a pattern with a slash. */
+/* Limits of the search after nothing else was found: directories, entries of each, subdirectories listed for a pattern
+ * with a slash, bytes of a magic number. */
 enum { FOREIGN_DIRS = 64, FOREIGN_ENTRIES = 256, FOREIGN_INSIDE = 32, FOREIGN_MAGIC = 32 };
 
 enum foreign_kind { FOREIGN_ENTRY, FOREIGN_SAVE, FOREIGN_WHOLE, FOREIGN_HEAD, FOREIGN_BYTES };
@@ -47,7 +47,7 @@ static const struct foreign foreign_table[] = {
 #undef MAGIC
 enum { N_FOREIGN = sizeof foreign_table / sizeof foreign_table[0] };
 
-/* Files whose absence behind a link keeps a checkpoint from being opened. */
+/* Files without which a checkpoint cannot be opened: a link to a missing one is reported. */
 static const char *const foreign_weights[] = {
     "*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.gguf", "*.distcp", "*.json", NULL};
 
@@ -72,8 +72,8 @@ static bool foreign_bytes(const struct foreign *f, struct zf_source *src)
     return true;
 }
 
-/* For a pattern "DIR" "/name": such a directory has an entry of that name.  Only for DIR "*" are all directories
- * listed, which costs a request each behind an address. */
+/* Matches a pattern "DIR" "/name": a directory DIR with an entry `name`.  Only for DIR "*" are all directories listed,
+ * which costs a request each in a remote store. */
 static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t n,
                            const char *glob)
 {
@@ -94,14 +94,14 @@ static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t
     return false;
 }
 
-/* The first row that fits file `name`. */
+/* The first row that matches the file `name`. */
 static const struct foreign *foreign_file(struct zf_store *st, const char *name)
 {
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
 
     if (zf_torch_set_sniff(st, name))
-        zf_source_unref(&src); /* what it is by its first bytes is known */
+        zf_source_unref(&src); /* zerofs can read it: do not match its bytes */
     for (size_t i = 0; i < N_FOREIGN; i++) {
         const struct foreign *f = &foreign_table[i];
 
@@ -112,7 +112,7 @@ static const struct foreign *foreign_file(struct zf_store *st, const char *name)
     return NULL;
 }
 
-/* name: of the entry by which it was recognised, or NULL. */
+/* Fails with the row's message.  name: the entry by which it was recognized, or NULL. */
 static bool foreign_fail(const struct foreign *f, const char *name, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is %s, which zerofs does not read%s%s",
@@ -122,7 +122,7 @@ static bool foreign_fail(const struct foreign *f, const char *name, struct zf_er
     return true;
 }
 
-/* The same for something that was met while a checkpoint was looked for. */
+/* Likewise for something found while searching for a checkpoint. */
 static bool foreign_refuse_found(const struct foreign *f, const char *dir, const char *name,
                                  struct zf_err *err)
 {
@@ -134,7 +134,7 @@ static bool foreign_refuse_found(const struct foreign *f, const char *dir, const
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* Does the row, one of a whole directory, fit an entry? */
+/* Does a row for whole directories match an entry? */
 static bool foreign_entry(const struct foreign *f, struct zf_store *st, const struct zf_entry *e)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -146,8 +146,8 @@ static bool foreign_entry(const struct foreign *f, struct zf_store *st, const st
     return f->kind != FOREIGN_HEAD || (src && foreign_bytes(f, src));
 }
 
-/* Refuses st's root by the first row for whole directories that fits it; whole: only those that come before any family;
- * only: judge by this file of it, so that nothing is listed, or NULL.  False: none fits. */
+/* Fills *err with the first row for whole directories that matches st's root.  whole: only rows that are tried
+ * before the families; only: match this file alone, without listing, or NULL.  False: none matches. */
 static bool foreign_refuse(struct zf_store *st, bool whole, const char *only, struct zf_err *err)
 {
     const struct zf_entry one = {.name = only, .kind = ZF_ENTRY_FILE};
@@ -180,11 +180,11 @@ bool foreign_save(struct zf_store *st, struct zf_err *err)
 
 bool foreign_whole(struct zf_store *st, const char *file, struct zf_err *err)
 {
-    /* Behind an address the directory is not listed for a note about a file that is shown as it is. */
+    /* In a remote store the directory is not listed for a single file. */
     return foreign_refuse(st, true, zf_store_is_far(st) ? file : NULL, err);
 }
 
-/* A link of a Hub's cache whose blob was not downloaded, or was removed. */
+/* Refuses a link in a Hugging Face cache whose blob was not downloaded, or was removed. */
 static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_err *err)
 {
     struct zf_err why = {.code = ZF_OK};
@@ -201,7 +201,7 @@ static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_er
     return true;
 }
 
-/* The first row of the table that fits a file of st's root; its name goes to *where_out. */
+/* The first row of the table that matches a file of st's root; *where_out: the file's name. */
 static const struct foreign *foreign_best(struct zf_store *st, const struct zf_entry *e, size_t n,
                                           const char **where_out)
 {
@@ -218,7 +218,7 @@ static const struct foreign *foreign_best(struct zf_store *st, const struct zf_e
     return best;
 }
 
-/* One directory: st, which is `dir` below what was pointed at. */
+/* Examines one directory: st, which is `dir` below the path that the user gave. */
 static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *err)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -242,9 +242,9 @@ static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *er
     return best && foreign_refuse_found(best, dir, where, err);
 }
 
-/* ---- and below ------------------------------------------------------------------------------- */
+/* ---- subdirectories -------------------------------------------------------------------------- */
 
-/* Adds the directories in `dir`, path from st. */
+/* Queues the directories in `dir`, a path from st. */
 static void foreign_push(struct zf_store *st, const char *dir, char **queue, size_t *n_queue)
 {
     struct zf_err ignored = {.code = ZF_OK};

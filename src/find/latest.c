@@ -8,20 +8,20 @@
 #include <zf/base/auto.h>
 #include <zf/base/path.h>
 
-/* `latest` holds a directory name: anything longer is not one. */
+/* `latest` contains the name of a directory: longer contents are not one. */
 enum { LATEST_MAX = 4096, LATEST_NAME = 255 };
 
-/* Megatron's pointer file holds the number of an iteration: "10" is iter_0000010.  verl writes the
- * same file beside global_step_10, SkyRL latest_ckpt_global_step.txt.
+/* Megatron's tracker file contains the number of an iteration: "10" is iter_0000010.  verl writes the
+ * same file next to global_step_10, SkyRL latest_ckpt_global_step.txt.
  * Source: megatron/training/checkpointing.py, get_checkpoint_name (core 0.4 … 0.19);
  * verl/utils/checkpoint/checkpoint_manager.py, find_latest_ckpt_path (0.2 … 0.6); SkyRL's
  * skyrl_train/trainer.py, save_checkpoints. */
 static const char *const latest_numbers[] = {"latest_checkpointed_iteration.txt",
                                              "latest_ckpt_global_step.txt"};
 
-/* Links to the latest save, or small files with its name where links cannot be made.  Source: nemo_automodel/
+/* Links to the latest save, or small files with its name if links are not possible.  Source: nemo_automodel/
  * components/checkpoint/checkpointing.py (0.7); composer/callbacks/checkpoint_saver.py, latest_filename (0.32).  A
- * link of Composer may also lead to the one file that a save is. */
+ * link of Composer may also lead to a save that is a single file. */
 static const char *const latest_links[] = {"LATEST", "latest-rank0.pt"};
 
 const char *latest_file(struct zf_store *st)
@@ -53,7 +53,7 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
     return true;
 }
 
-/* Small enough to be text; a torch.save file is never. */
+/* Is the file small enough to be a tracker?  A torch.save file never is. */
 static bool latest_is_text(struct zf_store *st, const char *name)
 {
     const struct zf_entry *e = zf_store_find(st, name);
@@ -61,7 +61,7 @@ static bool latest_is_text(struct zf_store *st, const char *name)
     return e && e->kind == ZF_ENTRY_FILE && e->id.size <= LATEST_NAME;
 }
 
-/* The directory of an iteration: of the first of these names that is there, else of the last. */
+/* The directory of an iteration: the first of the possible names that exists, else the last one. */
 static char *latest_iteration(struct zf_store *st, unsigned long long step)
 {
     char name[48];
@@ -72,8 +72,8 @@ static char *latest_iteration(struct zf_store *st, unsigned long long step)
     return strdup(name);
 }
 
-/* "10", "release", with any white space around: Megatron strips it, and writes no newline.  More
- * digits than this are no iteration. */
+/* Contents: "10" or "release", surrounded by any white space: Megatron strips it, and writes no newline.
+ * A number with more digits is not an iteration. */
 enum { LATEST_DIGITS = 15 };
 
 static bool latest_number(struct zf_store *st, const char *file, char **name_out,
@@ -98,8 +98,8 @@ static bool latest_number(struct zf_store *st, const char *file, char **name_out
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-/* nanotron's latest.txt has the number that is the name of a directory.  Others call their own files so: one with anything
- * else in it names nothing.  Source: nanotron/serialize/main.py, save (0.4). */
+/* nanotron's latest.txt contains the number that is the name of a directory.  Other programs use this file name,
+ * too: one with other contents is ignored.  Source: nanotron/serialize/main.py, save (0.4). */
 static const char latest_plain[] = "latest.txt";
 
 static bool latest_plain_read(struct zf_store *st, char **name_out, struct zf_err *err)
@@ -118,7 +118,7 @@ static bool latest_plain_read(struct zf_store *st, char **name_out, struct zf_er
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-/* Whoever made it meant one save, and nothing says which. */
+/* Fails because the entry is not a file that could name the latest save. */
 static bool latest_no_file(struct zf_store *st, const char *file, struct zf_err *err)
 {
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -133,7 +133,7 @@ bool latest_is_link(const char *name)
            strcmp(name, latest_links[0]) == 0 || strcmp(name, latest_links[1]) == 0;
 }
 
-/* A link is the name itself; a small file holds it.  *name_out = NULL: it is neither. */
+/* The save that a link, or a small file instead of it, names.  *name_out = NULL: it is neither. */
 static bool latest_link(struct zf_store *st, const char *name, char **name_out, struct zf_err *err)
 {
     *name_out = NULL;
@@ -203,7 +203,7 @@ bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err)
         if (*name_out)
             return true;
     }
-    /* A link or a directory; one that cannot be used is the caller's to refuse. */
+    /* A link or a directory; the caller refuses an unusable one. */
     if (zf_store_has(st, "latest", ZF_ENTRY_DIR) || zf_store_has(st, "latest", ZF_ENTRY_OTHER)) {
         *name_out = strdup("latest");
         return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");

@@ -5,7 +5,7 @@
 
 #include <zf/source/store.h>
 
-/* The pointer file of DeepSpeed's kind in st: "latest", else "latest_universal", else NULL. */
+/* The DeepSpeed pointer file in st: "latest", else "latest_universal", else NULL. */
 const char *latest_file(struct zf_store *st);
 
 /* The save that a pointer file names: one line, one relative path (DeepSpeed tags may hold '/');
@@ -13,22 +13,22 @@ const char *latest_file(struct zf_store *st);
 bool latest_read(struct zf_store *st, const char *file, char **name_out,
                  struct zf_err *err) ZF_CHECKED;
 
-/* The save that a pointer file of any kind, or a link called latest, names; malloc'ed.  It need not
- * be there.  *name_out = NULL when nothing says which is the latest. */
+/* The save that a pointer file of any kind, or a link `latest`, names; malloc'ed.  It may not exist.
+ * *name_out = NULL: nothing names the latest save. */
 bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
-/* Is this the name of a link to a save, the latest or another, that trainers leave beside their saves? */
+/* Is this the name of a link that trainers make to the latest or another save? */
 bool latest_is_link(const char *name);
 
-/* The save that the file `name`, of that kind, names (malloc'ed), for -o tag=LOWEST_VAL; *name_out = NULL: it is
- * no such file. */
+/* The save that such a link, or a file in its place, names (malloc'ed), for -o tag=LOWEST_VAL; *name_out = NULL: it
+ * is neither. */
 bool latest_named(struct zf_store *st, const char *name, char **name_out,
                   struct zf_err *err) ZF_CHECKED;
 
-/* The one file that is the latest save, where a tracker names a file (malloc'ed); *name_out = NULL: none does. */
+/* The file that is the latest save, if a tracker names a file (malloc'ed); *name_out = NULL: none does. */
 bool latest_one_file(struct zf_store *st, char **name_out, struct zf_err *err) ZF_CHECKED;
 
-/* A tracker that is text under the name of a torch.save file. */
+/* Is this file a text tracker, although it has the name of a torch.save file? */
 bool latest_means_directory(struct zf_store *st, const char *name);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way from what the user pointed at to the save, one directory after the other.  In each:
+/* Finds the save, going down from the path that the user gave, one directory after the other.  In each:
  *
- * 1. The families are asked (match.c).  Where one fits the save that -o tag or `latest` names, or
- *    the format that was asked for, this is the place.
- * 2. A pointer file is a promise: where it names something that is no save, the directory is
- *    refused, whatever else lies in it.  Only where the named save is gone and no other is left are
- *    loose weights read, as whoever removed the save to keep the weights expects.
- * 3. A family that fits makes this the place, unless only optimizer files and the like were found, or files
- *    of weights without a manifest (loose.c) beside finished saves: those are what is meant, unless the files are a
- *    whole model.  What was not taken is a note.
- * 4. Otherwise the way leads on: to the save that -o tag or the pointer file names, or to the only
- *    save further down, or to the newest of a numbered series.
- * 5. Where no way leads on, a weak fit is taken after all; else the place is refused, and the
- *    sentence says what is there instead. */
+ * 1. The families are tried (match.c).  If one fits the save that -o tag or `latest` names, or is the
+ *    requested format, the search ends here.
+ * 2. A pointer file is a promise: if it names something that is not a save, the directory is refused,
+ *    whatever else it contains.  Only if the named save is gone and no other is left are loose weights
+ *    read: the user may have removed the save and kept the weights.
+ * 3. If a family fits, the search ends here, unless only optimizer files or the like were found, or weight files
+ *    without a manifest (loose.c) next to finished saves: then a save is meant, unless the files are a complete
+ *    model.  A note mentions what was not chosen.
+ * 4. Otherwise the search continues in the save that -o tag or the pointer file names, or in the only
+ *    save further down, or in the newest of a numbered series.
+ * 5. If there is none, a weak fit is accepted after all; else the path is refused, and the message says
+ *    what is there instead. */
 #include "locate.h"
 
 #include <errno.h>
@@ -33,11 +33,11 @@
 /* At most this many steps down: experiment / run / checkpoint-60 / global_step60, and one to spare. */
 enum { LOCATE_STEPS = 5 };
 
-/* How looking at one directory ended. */
+/* The result for one directory. */
 enum locate_next {
     NEXT_DONE,    /* l->match says what to open */
     NEXT_DEEPER,  /* l->dir is one step further down now */
-    NEXT_NOWHERE, /* nothing here, and no way leads on */
+    NEXT_NOWHERE, /* nothing here, and nowhere to continue */
     NEXT_FAILED,  /* *err says why */
 };
 
@@ -79,7 +79,7 @@ static bool locate_enter(struct located *l, const char *name, struct zf_err *err
     return true;
 }
 
-/* The same one directory after the other, so that l->outer is the one that the last lies in. */
+/* Likewise, but one component after the other, so that l->outer is the parent of the last. */
 static bool locate_enter_each(struct located *l, const char *name, struct zf_err *err)
 {
     for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
@@ -93,7 +93,7 @@ static bool locate_enter_each(struct located *l, const char *name, struct zf_err
     return locate_enter(l, name, err);
 }
 
-/* Several saves, or one in parts: `above` is the path to where they were found, or NULL. */
+/* Fails because there are several saves, or one in parts; `above`: the path where they were found, or NULL. */
 static bool locate_several(const struct zf_saves *s, const char *above, struct zf_err *err)
 {
     char list[200];
@@ -111,7 +111,7 @@ static bool locate_several(const struct zf_saves *s, const char *above, struct z
                    list);
 }
 
-/* The one save in s, or the newest of a numbered series; l->note says which. */
+/* Chooses the only save in s, or the newest of a numbered series; l->note says which. */
 static const char *locate_choose(struct located *l, const struct zf_saves *s, struct zf_err *err)
 {
     const char *last = s->name[s->n - 1];
@@ -134,21 +134,21 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
     return last;
 }
 
-/* The save `name` was not asked for by name, so a newer one is worth a note. */
+/* Notes a save newer than `name`, which the user did not choose by name. */
 static void locate_note_newer(struct located *l, const char *name, const struct zf_limits *lim)
 {
     if (!l->newer[0])
         newer_note(l->dir, name, lim, l->newer);
 }
 
-/* Remembers weight files that lie next to the save, for a note. */
+/* Remembers the weight files next to the save, for a note. */
 static void locate_keep_loose(struct located *l)
 {
     if (!l->loose)
         l->loose = zf_store_ref(l->dir);
 }
 
-/* All saves of s lie in one directory further down, which says itself which is the latest: that directory, or
+/* The subdirectory that contains all saves of s, if it has a pointer file or link to the latest one; else
  * NULL. */
 static char *locate_run_of(struct located *l, const struct zf_saves *s)
 {
@@ -168,7 +168,7 @@ static char *locate_run_of(struct located *l, const struct zf_saves *s)
     return says ? zf_give(dir) : NULL;
 }
 
-/* Into one of the saves s. */
+/* Enters one of the saves s. */
 static enum locate_next locate_take(struct located *l, struct zf_saves *s,
                                     const struct zf_open_opts *o, struct zf_err *err)
 {
@@ -192,7 +192,7 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
         return NEXT_FAILED;
     if (s.n == 0)
         return NEXT_NOWHERE;
-    /* Directories with torch files in them may belong to something that is not read at all. */
+    /* Directories with torch files may belong to a format that zerofs does not read. */
     if (saves_are_parts(&s) && foreign_save(l->dir, err)) {
         (void)(l->path && zf_err_in(err, "%s", l->path));
         return NEXT_FAILED;
@@ -202,13 +202,13 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* The fit is good enough to look no further. */
+/* Is the fit good enough to end the search? */
 static bool locate_fits(const struct match *m, const struct zf_open_opts *o)
 {
     return m->format && (!o->tag || m->save.tag) && (m->probe.fit > ZF_FIT_WEAK || o->format);
 }
 
-/* The latest save is gone and, as far as one can see, no other is left: the loose files are meant. */
+/* True if the latest save is gone and no other can be found: then the loose files are meant. */
 static bool locate_left_over(struct located *l, const struct promise *p,
                              const struct zf_limits *lim)
 {
@@ -222,7 +222,7 @@ static bool locate_left_over(struct located *l, const struct promise *p,
     return true;
 }
 
-/* Files of weights fit, which may lie beside the saves that are meant: p or their names say which. */
+/* Weight files fit, but the saves next to them may be meant: decides by p and by the saves' names. */
 static enum locate_next locate_loose_or_save(struct located *l, const struct promise *p,
                                              const struct zf_open_opts *o, struct zf_err *err)
 {
@@ -230,7 +230,7 @@ static enum locate_next locate_loose_or_save(struct located *l, const struct pro
 
     if (!loose_saves(l->dir, p->state == PROMISE_KEPT ? p->name : NULL, o->lim, &s, err))
         return NEXT_FAILED;
-    /* A directory that happens to be called latest, and no other, promises nothing. */
+    /* A single directory that happens to be called `latest` promises nothing. */
     bool alone = s.n == 1 && p->state == PROMISE_KEPT && !p->is_file;
     if (!s.n || alone || loose_is_model(l->dir, &l->match, &s))
         return loose_note_saves(&s, l, err) ? NEXT_DONE : NEXT_FAILED;
@@ -241,7 +241,7 @@ static enum locate_next locate_loose_or_save(struct located *l, const struct pro
     return locate_enter(l, p->name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
-/* A tracker names one file: that is the save.  NEXT_NOWHERE: there is no such tracker. */
+/* Takes the file that a tracker names as the save.  NEXT_NOWHERE: there is no such tracker. */
 static enum locate_next locate_one(struct located *l, const struct zf_open_opts *o,
                                    struct zf_err *err)
 {
@@ -320,7 +320,7 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
 
 /* ---- nothing here ---------------------------------------------------------------------------- */
 
-/* An entry that was passed over because it leads elsewhere may be what was meant. */
+/* Mentions an entry that was skipped because it leads elsewhere, and may be what was meant. */
 static void locate_passed_over(struct zf_store *st, struct zf_err *err)
 {
     struct zf_err why;
@@ -360,7 +360,7 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
     return false;
 }
 
-/* No way leads on: a weak fit, or a file of the format that was asked for by name. */
+/* The search has nowhere to continue: accepts a weak fit, or a file of the requested format. */
 static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, struct zf_err *err)
 {
     if (l->match.format && !o->tag)
@@ -381,8 +381,8 @@ static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, 
 
 /* ---- the whole way --------------------------------------------------------------------------- */
 
-/* "run7/global_step5" names a save by way of its run directory, as `info` does: l moves into the run
- * directory, so that what lies beside the save there is met, and tag is what is left. */
+/* "run7/global_step5" names a save by its run directory, as in `info`: moves l into the run directory,
+ * so that files next to the save are found; tag becomes the rest. */
 static bool locate_enter_run(struct located *l, char *tag, struct zf_err *err)
 {
     char *slash = strrchr(tag, '/');
@@ -403,8 +403,8 @@ static bool locate_enter_run(struct located *l, char *tag, struct zf_err *err)
     return true;
 }
 
-/* Down until one directory is the place, or no way leads on.  o->tag is used up by the step that
- * follows it. */
+/* Goes down until the search ends, or has nowhere to continue.  The step that follows o->tag clears
+ * it. */
 static bool locate_walk(struct located *l, struct zf_open_opts *o, struct zf_err *err)
 {
     for (int step = 0; step < LOCATE_STEPS; step++) {
@@ -422,9 +422,9 @@ static bool locate_walk(struct located *l, struct zf_open_opts *o, struct zf_err
     return locate_last_resort(l, o, err);
 }
 
-/* The tag is what -o tag= takes at the place that was pointed at.  Where a run directory's `latest`
- * names the save, its tag follows that of the run, unless that is a save's name itself
- * (checkpoint-60/global_step60) and the user did not spell it out. */
+/* Sets the tag: the value of -o tag= that selects this save at the path that the user gave.  If a run
+ * directory's `latest` names the save, its tag is appended to that of the run, unless the latter is a
+ * save's name itself (checkpoint-60/global_step60) and the user did not give both. */
 static bool locate_name(struct located *l, bool asked, struct zf_err *err)
 {
     const char *tag = l->match.save.tag;
@@ -461,7 +461,7 @@ static bool locate_any(struct zf_store *st, const struct zf_open_opts *o, struct
     return locate_walk(out, &here, err) && locate_name(out, here.tag != NULL, err);
 }
 
-/* Nothing of the format that was asked for is there: says what is.  Returns false. */
+/* Fails because there is nothing of the requested format; the message says what is there.  Returns false. */
 static bool locate_other_format(struct zf_store *st, const struct zf_open_opts *o,
                                 struct zf_err *err)
 {

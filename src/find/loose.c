@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights in files beside the saves of a run: something that was left there, or a model that was published. */
+/* Weight files next to the saves of a run: leftovers, or a published model. */
 #include "locate.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "saves.h"
 #include "table.h"
 
-/* Files that say what a model is whose weights lie beside them.  Source: transformers (configuration_utils.py,
- * CONFIG_NAME), peft (CONFIG_NAME), Meta's llama (params.json beside consolidated.NN.pth). */
+/* Files that describe the model whose weights are next to them.  Source: transformers (configuration_utils.py,
+ * CONFIG_NAME), peft (CONFIG_NAME), Meta's llama (params.json next to consolidated.NN.pth). */
 static const char *const loose_config[] = {"config.json", "adapter_config.json", "params.json"};
 
 bool loose_fits(const struct match *m)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The families are asked level by level until one level has a family that fits.  Of that level only
- * the best fit counts, and of those that share it the one that none of the others refines: first the
- * best fit is found, then those that share it are counted.
+/* Tries the families level by level until one fits.  In that level only the best fit counts, and among
+ * equal fits the family that no other refines: first the best fit is found, then the families with that
+ * fit are counted.
  *
- * A family with `latest` set keeps its saves in run directories.  Where -o tag or a file `latest`
- * names a save, such a family is asked about that save; the others are asked about the directory. */
+ * A family with `latest` set keeps its saves in run directories.  If -o tag or a file `latest` names a
+ * save, such a family examines that save; the others examine the directory. */
 #include "match.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "save_name.h"
 #include "table.h"
 
-/* Files that mean the directory they lie in. */
+/* Files that stand for the directory that contains them. */
 static const char *const match_manifest[] = {
     "latest",
     "latest_universal",
@@ -48,15 +48,15 @@ struct candidate {
     const struct zf_format *format;
     struct zf_probe probe;
     struct zf_save save;
-    bool doubted; /* what it looked at could not be read, so that a better fit may be hidden */
+    bool doubted; /* something could not be read, so the fit may be better than it seems */
 };
 
-/* The families of one level that fit, or may. */
+/* The families of one level that fit, or could fit. */
 struct fits {
     struct candidate at[TABLE_ROWS];
     size_t n;
     bool any;       /* one fits */
-    uint64_t since; /* zf_store_doubts before the first was asked */
+    uint64_t since; /* zf_store_doubts before the first family was tried */
 };
 
 void match_fini(struct match *m)
@@ -66,7 +66,7 @@ void match_fini(struct match *m)
     m->tag = NULL;
 }
 
-/* Looks at no other save than the named one: this is asked while saves are searched for. */
+/* Finds the named save of st, if any.  Examines no other save, because this is called while saves are searched. */
 static enum match_run match_run(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                                 struct zf_err *err)
 {
@@ -79,7 +79,7 @@ static enum match_run match_run(struct match *m, struct zf_store *st, const stru
     if (!o->tag && !latest_read(st, file, &m->tag, &why)) {
         if (why.code == ZF_E_FORMAT || why.code == ZF_E_LIMIT)
             return MATCH_RUN_GONE;
-        /* Its answer is unknown, so no other family may claim the directory. */
+        /* Whether it fits is unknown, so no other family may claim the directory. */
         *err = why;
         return MATCH_RUN_UNKNOWN;
     }
@@ -91,7 +91,7 @@ static enum match_run match_run(struct match *m, struct zf_store *st, const stru
     return m->named ? MATCH_RUN_NAMES : MATCH_RUN_GONE;
 }
 
-/* The save that family f is asked about; *is_out false: there is none.  Errors: the pointer file cannot
+/* Sets the save that the family examines; *is_out false: there is none.  Errors: the pointer file cannot
  * be read. */
 static bool match_save(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                        struct candidate *c, bool *is_out, struct zf_err *err)
@@ -113,7 +113,7 @@ static bool match_save(struct match *m, struct zf_store *st, const struct zf_ope
     return true;
 }
 
-/* a refines b, perhaps through others.  A chain is never longer than the table. */
+/* Does a refine b, directly or through others?  A chain is never longer than the table. */
 static bool match_refines(const struct zf_format *a, const struct zf_format *b)
 {
     for (size_t i = 0; a && i < TABLE_ROWS; i++) {
@@ -149,7 +149,7 @@ static enum zf_fit match_best(const struct candidate *fits, size_t n)
     return best;
 }
 
-/* Fails with the store's failure, which the family took for a "no". */
+/* Fails with the store's error, if a family has mistaken it for "does not fit". */
 static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
     return zf_store_doubt(st, since, 0, err)
@@ -157,8 +157,8 @@ static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
                : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "too many files here are unreadable");
 }
 
-/* Asks the families of the first level in which one fits.  A level in which none does has said
- * "no" only if all could be looked at that its families asked for. */
+/* Tries the families up to the first level in which one fits.  A level without a fit counts only if
+ * everything that its families wanted to examine could be read. */
 static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                       struct fits *fits, struct zf_err *err)
 {
@@ -189,7 +189,7 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
     return fits->any || !fits->n || match_doubt(st, fits->since, err);
 }
 
-/* c fits best, and none that fits as well refines it. */
+/* Does c have the best fit, and no family with an equal fit refines it? */
 static bool match_wins(const struct candidate *c, const struct candidate *fits, size_t n,
                        enum zf_fit best)
 {
@@ -200,7 +200,7 @@ static bool match_wins(const struct candidate *c, const struct candidate *fits, 
     return wins;
 }
 
-/* Could none of the families that could not look win over this one? */
+/* Does this family win whatever the families that could not read something would have found? */
 static bool match_is_certain(const struct candidate *won, const struct fits *fits)
 {
     bool stands = true;

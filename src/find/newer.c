@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever opens a run directory wants to know that a newer save is there which was not opened: because
- * it never came to its end, or because the pointer file names an older one. */
+/* Notes newer saves that were not opened, because they are unfinished, or because the pointer file names an
+ * older one. */
 #include "locate.h"
 
 #include <fnmatch.h>
@@ -11,8 +11,8 @@
 #include "save_name.h"
 #include "saves.h"
 
-/* The newest directory of st by its name that is of the series of `base` and behind `step`, which
- * becomes its own; *more_out: how many others are.  NULL: none. */
+/* The newest save in s, by its name, of the series of `base` and with a step above *step, which becomes its
+ * step; *more_out: how many others there are.  NULL: none. */
 static const char *newer_of(const struct zf_saves *s, const char *base, int64_t *step,
                             size_t *more_out)
 {
@@ -36,7 +36,7 @@ static const char *newer_of(const struct zf_saves *s, const char *base, int64_t 
     return newest;
 }
 
-/* Looks in the directory `dir` of st ("" = itself), whose name goes in front of what is found. */
+/* Searches the directory `dir` of st ("" = st itself); names in the note begin with `dir`. */
 static bool newer_in(struct zf_store *st, const char *dir, const char *base, int64_t step,
                      const struct zf_limits *lim, char note[NEWER_NOTE])
 {
@@ -63,11 +63,11 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     return true;
 }
 
-/* Megatron's saves that are overwritten soon lie in a run directory of their own.  Source:
+/* Megatron's non-persistent saves, which are soon overwritten, have a run directory of their own.  Source:
  * megatron/training/checkpointing.py, _get_non_persistent_iteration (core 0.7 … 0.19). */
 static const char newer_non_persistent[] = "non_persistent";
 
-/* torch_checkpointing writes into tmp_NAME, a file for each item and rank, whatever NAME is.  Source:
+/* torch_checkpointing writes a save NAME to tmp_NAME, with a file for each item and rank.  Source:
  * torch_checkpointing 0.1. */
 static bool newer_is_items(struct zf_store *st, const char *dir)
 {
@@ -90,7 +90,7 @@ const char *newer_unfinished(struct zf_store *st)
     return last;
 }
 
-/* Adds to the note which save was being written, as it is passed over whatever its step. */
+/* Adds to the note which save was being written, which is never opened, whatever its step. */
 static void newer_add_unfinished(struct zf_store *run, char note[NEWER_NOTE])
 {
     const char *name = newer_unfinished(run);
@@ -102,7 +102,7 @@ static void newer_add_unfinished(struct zf_store *run, char note[NEWER_NOTE])
     }
 }
 
-/* The step of the save `base` in run; a link has that of what it leads to. */
+/* The step of the save `base` in run; for a link, that of its target. */
 static bool newer_step(struct zf_store *run, const char **base, int64_t *step, char name[256])
 {
     struct zf_err ignored = {.code = ZF_OK};

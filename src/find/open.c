@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front of the room: from a store to a sealed checkpoint. */
+/* Opens a store as a sealed checkpoint; the entry point of this directory. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "save_word.h"
 #include "beside.h"
 
-/* Tag and step as the path says them; a family that knows the step better says it again. */
+/* Sets tag and step from the path; a family that knows the step more reliably sets it again. */
 static bool open_describe(struct zf_build *b, const struct located *l, struct zf_err *err)
 {
     const char *base = zf_store_base(l->outer ? l->outer : l->dir);
@@ -26,7 +26,7 @@ static bool open_describe(struct zf_build *b, const struct located *l, struct zf
            (!tag || zf_build_tag(b, tag, err));
 }
 
-/* Failures name files as seen from the save; the user pointed at a directory above it. */
+/* Puts the save's path before the file in a failure, because the user gave a directory above it. */
 static struct zf_checkpoint *open_refused(const struct located *l, struct zf_err *err)
 {
     const struct zf_save *save = &l->match.save;
@@ -39,10 +39,10 @@ static struct zf_checkpoint *open_refused(const struct located *l, struct zf_err
     return NULL;
 }
 
-/* Files that are no shards: beside the save, and beside its directory. */
+/* Adds side files: those in the save and those next to its directory. */
 static bool open_side_files(const struct located *l, struct zf_build *b, struct zf_err *err)
 {
-    /* The others may have read just that adapter, and their folders are no training run's. */
+    /* Other families may have read that very adapter, and their directories are not training runs. */
     bool shards = l->match.format->shards;
 
     return sidefiles_add(l->dir, NULL, b, err) &&
@@ -53,7 +53,7 @@ static bool open_side_files(const struct located *l, struct zf_build *b, struct 
            (!shards || !l->outer || sidefiles_adapter(l->outer, b, err));
 }
 
-/* Files of ranks that are missing in the save, beside it, and beside its directory. */
+/* Notes rank files that are missing in the save, next to it, and next to its directory. */
 static bool open_note_ranks(const struct located *l, struct zf_build *b, struct zf_err *err)
 {
     struct zf_store *const st = l->match.save.store;
@@ -63,7 +63,7 @@ static bool open_note_ranks(const struct located *l, struct zf_build *b, struct 
             (!l->outer || rankfiles_note(l->outer, b, err)));
 }
 
-/* A slip must not pass for a join. */
+/* Notes rules that had no effect, so that a mistake in them is not mistaken for a join. */
 static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts *o,
                             struct zf_build *b, struct zf_err *err)
 {
@@ -73,8 +73,8 @@ static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts
                          o->tp_rules, f->name);
 }
 
-/* Reports files that could not be read since then and were taken for missing.  Where the checkpoint opens
- * without them (degraded, or side files) a note says so, unless one does already. */
+/* Reports files that could not be read since `since` and were treated as missing.  If the checkpoint opens
+ * without them (degraded, or side files), a note says so, unless there is one already. */
 static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struct zf_build *b,
                         struct zf_err *err)
 {
@@ -97,7 +97,7 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
            zf_build_note(b, err, "%zu files and directories could not be read in total", all);
 }
 
-/* That nothing was found, or something is missing, may be because it could not be read. */
+/* Adds to a failure that what was not found may only have been unreadable. */
 static void open_explain(struct zf_store *st, uint64_t since, bool degraded, struct zf_err *err)
 {
     struct zf_err why;
@@ -108,7 +108,7 @@ static void open_explain(struct zf_store *st, uint64_t since, bool degraded, str
         *err = why;
 }
 
-/* A checkpoint without a tensor is none, unless the very file was pointed at. */
+/* Refuses a checkpoint without tensors, unless the user gave that very file. */
 static bool open_empty(const struct located *l, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
@@ -119,7 +119,7 @@ static bool open_empty(const struct located *l, const struct zf_open_opts *o, st
                : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save holds no tensors");
 }
 
-/* transformers' trainer writes its scheduler right behind the optimizer, in one function.
+/* Is there a scheduler file?  transformers' trainer writes it after the optimizer, in the same function.
  * Source: transformers trainer.py, _save_optimizer_and_scheduler (4.20 … 5.x). */
 static bool open_has_scheduler(struct zf_store *st)
 {
@@ -127,8 +127,8 @@ static bool open_has_scheduler(struct zf_store *st)
            zf_store_has(st, "trainer_state.json", ZF_ENTRY_FILE);
 }
 
-/* Optimizer states alone are half a save, and so are weights without those of a trainer that saved its state: the file with
- * the other half may be missing, and nothing else would tell. */
+/* Notes optimizer states without weights, and weights without optimizer states if the trainer saved its state: the file
+ * with the other half may be missing, and nothing else would show it. */
 static bool open_note_halves(const struct located *l, struct zf_build *b, struct zf_err *err)
 {
     struct zf_spot spot;
@@ -155,8 +155,8 @@ static bool open_note_halves(const struct located *l, struct zf_build *b, struct
                             optim ? ", only optimizer states" : "");
 }
 
-/* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:
- * zf_err_nomem_count. */
+/* note: why this save was opened, or "".  since: zf_store_doubts at the beginning; nomem:
+ * zf_err_nomem_count then. */
 static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf_open_opts *o,
                                             const char *note, uint64_t since, uint64_t nomem,
                                             struct zf_err *err)
@@ -199,7 +199,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     return c ? c : open_refused(&l, err);
 }
 
-/* The same, and no failure goes unheard that was taken for an answer. */
+/* Likewise, and reports failures that were mistaken for an answer. */
 static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
                                       const char *note, struct zf_err *err)
 {

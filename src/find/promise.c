@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the name of the latest save leads. */
+/* Checks what the name of the latest save refers to. */
 #include "locate.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static enum promise_state promise_bad(struct promise *p, const char *why)
     return PROMISE_BAD;
 }
 
-/* The directory cannot be opened. */
+/* The result if the directory cannot be opened. */
 static enum promise_state promise_shut(struct promise *p, struct zf_store *st,
                                        const struct zf_err *err)
 {
@@ -40,7 +40,7 @@ static enum promise_state promise_shut(struct promise *p, struct zf_store *st,
     return promise_bad(p, err->msg);
 }
 
-/* Whether the directory `sub` holds a save or leads to one. */
+/* Is the directory `sub` a save, or does it lead to one? */
 static enum promise_state promise_content(struct promise *p, struct zf_store *sub,
                                           const struct zf_open_opts *o)
 {
@@ -56,7 +56,7 @@ static enum promise_state promise_content(struct promise *p, struct zf_store *su
         return promise_bad(p, err.msg);
     if (n == 0)
         return promise_bad(p, "it is empty");
-    /* Errors, such as two families that tie, are reported when it is opened. */
+    /* Errors, such as two families that fit equally well, are reported when it is opened. */
     if (!match_dir(sub, &here, &m, &err) || m.format || !latest_save(sub, &latest, &err) ||
         latest || (saves_nearest(sub, o->lim, &s, &err) && s.n))
         return PROMISE_KEPT;

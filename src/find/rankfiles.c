@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of which every rank leaves one beside the weights, such as its random state.  No other file depends on them, so that
- * only the number of ranks tells when some are missing. */
+/* Files that every rank writes next to the weights, such as its random state.  No other file refers to them, so
+ * only the number of ranks shows that some are missing. */
 #include "beside.h"
 
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include <zf/base/name.h>
 #include <zf/base/out.h>
 
-/* Patterns of numbered.h; those with %r alone are counted over all ranks of the job.
- * Source: transformers trainer.py, _save_rng_state (4.x, 5.x); accelerate checkpointing.py, save_accelerator_state (0.20 …
- * 1.x); NeMo AutoModel components/checkpoint/checkpointing.py, save_on_dp_ranks, called with "rng" (0.1 … 0.7); nanotron
+/* Patterns of numbered.h; only %r counts all ranks of the job. Source: transformers trainer.py, _save_rng_state
+ * (4.x, 5.x); accelerate checkpointing.py, save_accelerator_state (0.20 … 1.x); NeMo AutoModel
+ * components/checkpoint/checkpointing.py, save_on_dp_ranks, called with "rng" (0.1 … 0.7); nanotron
  * serialize/random.py (0.4). */
 static const struct {
     const char *dir, *pattern;
@@ -26,9 +26,9 @@ static const struct {
 };
 enum { RANKFILES_FORMS = sizeof rankfiles_form / sizeof rankfiles_form[0] };
 
-/* Names of shards that say how many ranks wrote them, at the least: places of each letter, multiplied.
- * Source: torch distributed/checkpoint/filesystem.py; deepspeed/runtime/engine.py, _get_zero_ckpt_name, which counts the
- * ranks of data and model parallelism; verl utils/checkpoint/fsdp_checkpoint_manager.py. */
+/* Names of shards that give the least number of ranks: the product of the counts for each letter. Source: torch
+ * distributed/checkpoint/filesystem.py; deepspeed/runtime/engine.py, _get_zero_ckpt_name, which counts the ranks
+ * of data and model parallelism; verl utils/checkpoint/fsdp_checkpoint_manager.py. */
 static const struct {
     const char *pattern, *letters;
 } rankfiles_shard[] = {
@@ -40,7 +40,7 @@ static const struct {
 };
 enum { RANKFILES_SHARDS = sizeof rankfiles_shard / sizeof rankfiles_shard[0], LETTERS = 2 };
 
-/* How many ranks wrote what b shows, at the least; 0: its files do not say. */
+/* The least number of ranks that wrote the files in b; 0: unknown. */
 static uint32_t rankfiles_world(const struct zf_build *b)
 {
     uint64_t places[RANKFILES_SHARDS][LETTERS] = {{0}}, most = 0;
@@ -79,7 +79,7 @@ static const struct zf_entry *rankfiles_find(struct zf_store *st, const struct z
     return zf_store_find(st, path);
 }
 
-/* Drops what is no file, and empty ones among others: no rank writes them. */
+/* Drops entries that are not files, and empty files unless all are: no rank writes those. */
 static void rankfiles_drop(struct zf_store *st, struct zf_numbered *l)
 {
     char path[2 * ZF_NAME_MAX + 2];
@@ -100,7 +100,7 @@ static void rankfiles_drop(struct zf_store *st, struct zf_numbered *l)
     l->file.n = n;
 }
 
-/* Notes ranks below n, which is above all numbers, without a file of one pattern, of which there are some. */
+/* Notes which of the ranks 0 … n - 1 lack their file of a pattern; n is above all numbers that occur. */
 static bool rankfiles_check(struct zf_store *st, const struct zf_numbered *l, uint32_t n,
                             struct zf_build *b, struct zf_err *err)
 {

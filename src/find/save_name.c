@@ -16,10 +16,10 @@ bool save_name_fits(const char *name, const char *const *pattern, int flags)
     return *pattern != NULL;
 }
 
-/* How OLMo calls a save of which the ranks' parts are put together. */
+/* OLMo's suffix for a save whose rank files were merged. */
 static const char unsharded[] = "-unsharded";
 
-/* Is the word of n letters one for a part of a save? */
+/* Is this word of n letters used for a part of a save? */
 static bool save_name_word_is_part(const char *word, size_t n)
 {
     static const char *const part[] = {"rank",  "ranks",     "shard", "shards",
@@ -66,7 +66,7 @@ bool save_name_is_step(const char *name)
     return false;
 }
 
-/* The number of one component: 60 for "checkpoint-60", the last for "epoch=1-step=20.ckpt". */
+/* The number in one component: 60 in "checkpoint-60", the last one in "epoch=1-step=20.ckpt". */
 static bool save_name_number(const char *name, int64_t *step_out)
 {
     const char *end = name + strlen(name), *p;
@@ -100,8 +100,8 @@ bool save_name_step(const char *path, int64_t *step_out)
     return found;
 }
 
-/* Directories that hold a part of one save: of a rank (Megatron's legacy layout), of what OLMo's
- * local and OLMo-core's first layout keep apart, of a zarr save, of a diffusers pipeline. */
+/* Directories with a part of one save: of a rank (Megatron's legacy layout), of what OLMo's local and
+ * OLMo-core's first layout separate, of a zarr save, of a diffusers pipeline. */
 bool save_name_is_part(const char *path)
 {
     static const char *const part[] = {
@@ -134,7 +134,7 @@ bool save_name_is_unsharded(const char *name, const char *of)
     return strncmp(name, of, n) == 0 && strcmp(name + n, unsharded) == 0;
 }
 
-/* Is `rest`, behind the number of a series' name, an end of such a name? */
+/* Can `rest` follow the number in the name of a series? */
 static bool save_name_is_end(const char *rest)
 {
     return !*rest || strcmp(rest, unsharded) == 0;
@@ -171,8 +171,8 @@ bool save_name_is_unfinished(const char *name)
     return save_name_is_tmp(name) && save_name_is_step(name);
 }
 
-/* Names that are no saves: pointers to the latest save (latest.c asks for them by name), hidden files, saves under
- * their temporary names, and directories that a file system keeps at its root: only root may look into it (mke2fs(8)). */
+/* Names that are not saves: pointers to the latest save (latest.c looks for them by name), hidden files, temporary
+ * names of saves, and the directory at the root of a file system that only root may read (mke2fs(8)). */
 bool save_name_is_ignored(const char *name)
 {
     return name[0] == '.' || strcmp(name, "latest") == 0 || strcmp(name, "LATEST") == 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The saves of a run are directories; people think of step numbers, and scripts of "the last one".
- * A word that could mean two saves means none of them. */
+/* Selects a save by its step number or by a word such as `latest`, besides its directory's name.  A word
+ * that could mean two saves is refused. */
 #include "save_word.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static bool save_word_number(const char *tag, int64_t *out)
     return true;
 }
 
-/* Moves the saves of that step to the front of s; gives how many they are. */
+/* Moves the saves of that step to the front of s; returns their number. */
 static size_t save_word_filter(struct zf_saves *s, int64_t want)
 {
     size_t n = 0;
@@ -111,7 +111,7 @@ static size_t save_word_filter(struct zf_saves *s, int64_t want)
     return n;
 }
 
-/* Unfinished saves count, too: whoever asks for step 10 gets its failure reported. */
+/* Finds the save of a step.  Unfinished saves count, too: opening them reports what is wrong. */
 static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
                                 char **name_out, struct zf_err *err)
 {
@@ -137,7 +137,7 @@ static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *
     return save_word_take(s.name[0], name_out, err);
 }
 
-/* st itself is a save. */
+/* Is st itself a save? */
 static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 {
     struct zf_open_opts here = {.lim = o->lim};
@@ -149,7 +149,7 @@ static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 
 /* ---- by age ---------------------------------------------------------------------------------- */
 
-/* The step in the name, or that the name is, if it is nothing else: nanotron's. */
+/* The step in the name, or a name that is only a number, as nanotron's. */
 static bool save_word_step(const char *path, int64_t *out)
 {
     const char *slash = strrchr(path, '/');
@@ -172,8 +172,8 @@ void save_word_sort(struct zf_saves *s)
         qsort(s->name, s->n, sizeof *s->name, save_word_newer);
 }
 
-/* A file that names one of them as the latest shows that the numbers they are called by are steps; those of parts nobody
- * points at. */
+/* Are names that are only numbers steps?  Yes, if a pointer file names one of them as the latest, which is never done
+ * with the parts of a save. */
 static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -258,7 +258,7 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
 
     *name_out = NULL;
     note[0] = '\0';
-    /* `latest` may be a directory or a link to one: the link's target is what is shown. */
+    /* `latest` may be a directory or a link to one; of a link the target is shown. */
     if (zf_store_has(st, o->tag, ZF_ENTRY_DIR))
         return save_word_take(o->tag, name_out, err);
     if (!latest_named(st, o->tag, name_out, err) || *name_out)
@@ -267,7 +267,7 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
         return save_word_latest(st, name_out, err);
     if (strcmp(o->tag, "newest") == 0)
         return save_word_newest(st, o, name_out, note, err);
-    /* The tag that is shown for a save that was pointed at: its own name. */
+    /* If the user gave the save itself, the tag shown for it is its own name. */
     if (strcmp(o->tag, zf_store_base(st)) == 0 && save_word_fits(st, o))
         return save_word_take("", name_out, err);
     if (save_word_number(o->tag, &step))
