@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory holds a save when a family fits it (match.c).  One that fits weakly (optimizer files
- * only, or a save whose writer did not finish) counts where its directory has no other.
+/* A directory is a save if a family fits it (match.c).  A weak fit (only optimizer files, or an
+ * unfinished save) counts only if there is no other save next to it.
  *
- * Directories are searched one depth after the other; all saves of the first depth that has any are
- * the answer.  Directories that turn out to be the parts of one save (model/, optim/) count as the
- * directory that they lie in. */
+ * Directories are searched level by level; all saves of the first level that has any are the result.
+ * Directories that are parts of one save (model/, optim/) count as their parent directory. */
 #include "saves.h"
 
 #include <fnmatch.h>
@@ -18,10 +17,10 @@
 #include "match.h"
 #include "save_name.h"
 
-/* At most this many steps down (experiment / run / checkpoint-60), in this many directories of one
- * depth. */
+/* At most this many levels (experiment / run / checkpoint-60), and this many directories per
+ * level. */
 enum { SAVES_DEPTH = 3, SAVES_DIRS = 128 };
-/* Number of neighbouring saves that are searched for files that a save lacks. */
+/* At most this many neighbouring saves are searched for files that a save lacks. */
 enum { SAVES_BESIDE = 16 };
 
 void zf_saves_free(struct zf_saves *s)
@@ -69,7 +68,7 @@ void saves_drop_release(struct zf_saves *s)
     s->n = n;
 }
 
-/* The directory `name` in `dir` is only a link to another one beside it ("last" -> "step-60"). */
+/* Is `name` in `dir` only a link to another directory next to it ("last" -> "step-60")? */
 static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -84,7 +83,7 @@ static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* DeepSpeed writes the model's file first: does `dir` have files like this one? */
+/* Does `dir` have a file that matches?  DeepSpeed writes the model's file first. */
 static bool saves_has_file(struct zf_store *st, const char *dir, const char *pattern)
 {
     for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
@@ -93,8 +92,8 @@ static bool saves_has_file(struct zf_store *st, const char *dir, const char *pat
     return false;
 }
 
-/* A DeepSpeed save of which only the model's files are there, where others of the series have an optimizer: it was
- * being written, or half of it was removed. */
+/* Is this a DeepSpeed save with only the model's files, while others of the series have an optimizer?  Then it is
+ * unfinished, or half of it was removed. */
 static bool saves_lacks_optimizer(struct zf_store *st, const char *dir)
 {
     static const char model[] = "*mp_rank_*_model_states.pt", optim[] = "*_optim_states.pt";
@@ -130,16 +129,16 @@ static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const st
     if (!sub || zf_store_has(sub, "fp32.pt", ZF_ENTRY_FILE))
         return ZF_FIT_NO;
     if (foreign_whole(sub, NULL, &err))
-        return ZF_FIT_NAMES; /* opening it says what it is */
+        return ZF_FIT_NAMES; /* opening it will report what it is */
     if (!match_dir(sub, &o, &m, &err))
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
     bool begun = m.format && (m.probe.unfinished || saves_lacks_optimizer(st, dir));
     return !m.format ? ZF_FIT_NO : begun ? ZF_FIT_WEAK : m.probe.fit;
 }
 
-/* How well `dir` fits a family.  Two families that tie: NAMES, so that opening it reports the
- * tie.  What cannot be looked at may be a save, and opening it says why it cannot: NAMES, too,
- * and *why (else ZF_OK) says it.  Unfinished: WEAK. */
+/* How well `dir` fits a family.  NAMES if two families fit equally well, so that opening it reports
+ * that.  NAMES, too, if `dir` cannot be read: it may be a save, and opening it reports the error, which
+ * is in *why (else ZF_OK).  WEAK if it is unfinished. */
 static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim,
                              struct zf_err *why)
 {
@@ -149,7 +148,7 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
     zf_err_clear(why);
     if (fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, why))
         fit = ZF_FIT_NAMES;
-    /* Nothing depends on it unless this is the save that is chosen. */
+    /* Read errors matter only if this save is chosen. */
     zf_store_forget_doubts(st, since);
     return fit;
 }
@@ -160,7 +159,7 @@ bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limit
     return saves_fit(st, name, lim, why) > ZF_FIT_WEAK;
 }
 
-/* Directories that are looked at together. */
+/* Directories that are examined in parallel. */
 struct saves_look {
     struct zf_store *st;
     const struct zf_limits *lim;
@@ -176,8 +175,8 @@ static void *saves_look(void *ctx, uint64_t i, struct zf_err *err)
     return ctx;
 }
 
-/* Behind an address looking at a directory is some requests, one after the other: all are looked at together
- * first, so that the store has the answers when they are asked for in their order. */
+/* In a remote store, examining a directory takes several sequential requests.  So all directories are first
+ * examined in parallel, and the store has cached the answers when each is examined in order. */
 static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
                              const struct zf_limits *lim)
 {
@@ -191,7 +190,7 @@ static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
     (void)!zf_ahead_all(work, dirs->n, &ignored);
 }
 
-/* The directories of `dir` that may hold a save. */
+/* Lists the directories in `dir` that may be saves. */
 static bool saves_candidates(struct zf_store *st, const char *dir, struct zf_saves *out,
                              struct zf_err *err)
 {
@@ -211,7 +210,7 @@ static bool saves_candidates(struct zf_store *st, const char *dir, struct zf_sav
     return true;
 }
 
-/* Sorts the directories of `dir` into those that hold a save and those that fit weakly. */
+/* Divides the directories in `dir` into saves and weak fits. */
 static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_limits *lim,
                        struct zf_saves *whole, struct zf_saves *weak, struct zf_err *err)
 {
@@ -230,11 +229,11 @@ static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_lim
             whole->unknown = why;
         ok = fit == ZF_FIT_NO || saves_add(fit == ZF_FIT_WEAK ? weak : whole, dirs.name[i], err);
     }
-    zf_store_forget_doubts(st, since); /* what was met while looking ahead, as saves_fit does */
+    zf_store_forget_doubts(st, since); /* those of saves_look_ahead, as saves_fit does */
     return ok;
 }
 
-/* The saves in `dir`. */
+/* Finds the saves in `dir`. */
 static bool saves_in(struct zf_store *st, const char *dir, const struct zf_limits *lim,
                      struct zf_saves *out, struct zf_err *err)
 {
@@ -302,7 +301,7 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
     const uint64_t nomem = zf_err_nomem_count();
     bool ok = saves_listed(st, lim, out, err);
 
-    /* A directory that was not looked at for want of memory must not be missing. */
+    /* A directory must not be missing in the result for lack of memory. */
     if (ok && zf_err_nomem_count() != nomem)
         ok = zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     if (!ok)
@@ -312,7 +311,7 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 
 /* ---- further down ---------------------------------------------------------------------------- */
 
-/* Adds the directories in `dir`; one that cannot be listed has none. */
+/* Adds the directories in `dir`; none if it cannot be listed. */
 static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *out,
                        struct zf_err *err)
 {
@@ -329,7 +328,7 @@ static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *ou
     return true;
 }
 
-/* Adds the saves in `dir`, or dir itself when they are its parts. */
+/* Adds the saves in `dir`, or dir itself if they are its parts. */
 static bool saves_search(struct zf_store *st, const char *dir, const struct zf_limits *lim,
                          struct zf_saves *out, struct zf_err *err)
 {
@@ -355,7 +354,7 @@ static bool saves_search(struct zf_store *st, const char *dir, const struct zf_l
     return true;
 }
 
-/* Has the directory `name` of `dir` directories of its own? */
+/* Does the directory `name` in `dir` have subdirectories? */
 static bool saves_has_dirs(struct zf_store *st, const char *dir, const char *name)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -367,7 +366,7 @@ static bool saves_has_dirs(struct zf_store *st, const char *dir, const char *nam
     return false;
 }
 
-/* Are there directories beside the only save of s in which nobody looked? */
+/* Are there directories next to the only save of s that were not searched? */
 static bool saves_unseen(struct zf_store *st, const struct zf_saves *s)
 {
     const char *name = s->name[0], *slash;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that belong to a model without holding its weights: shown as they are. */
+/* Files that belong to a model but contain no weights: they are shown unchanged. */
 #include "beside.h"
 
 #include <fnmatch.h>
@@ -10,7 +10,7 @@
 
 #include "save_name.h"
 
-/* Files that from_pretrained looks for beside the weights.  Source: transformers 4.5x, utils/__init__.py
+/* Files that from_pretrained looks for next to the weights.  Source: transformers 4.5x, utils/__init__.py
  * and tokenization_utils_base.py (the names ending in _NAME and _FILE), vocab_files_names of the
  * tokenizers; tekken.json of mistral-common, hf_quant_config.json of TensorRT Model Optimizer. */
 static const char *const sidefiles_pattern[] = {
@@ -48,7 +48,7 @@ static const char *const sidefiles_pattern[] = {
     NULL,
 };
 
-/* Settings of training programs, shown under state/ as they are.
+/* Settings of training programs, shown unchanged under state/.
  * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3); Megatron-Bridge
  * training/utils/checkpoint_utils.py (0.2 … 0.6), CONFIG_FILE; NeMo 1 core/connectors/
  * save_restore_connector.py, model_config_yaml; OLMo olmo/checkpoint.py (0.2 … 0.6), config.yaml; verl
@@ -65,16 +65,16 @@ static const char *const sidefiles_state[] = {"trainer_state.json",
                                               "ckpt_contents.json",
                                               NULL};
 
-/* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL), verl's
- * model/huggingface, and what NeMo 2 saves of the model and its trainer.
+/* Directories with side files next to the weights: the tokenizer (Megatron-Bridge, NeMo-RL), verl's
+ * model/huggingface, and NeMo 2's description of the model and its trainer.
  * Source: NeMo nemo/lightning/io/mixin.py and pl.py (2.0 … 2.4), "context", "nemo_tokenizer". */
 static const char *const sidefiles_dir[] = {
     "tokenizer", "context", "context/nemo_tokenizer", "model/huggingface", "huggingface", NULL};
 
-/* Of NeMo 2's context/: settings, under state/, too. */
+/* Settings in NeMo 2's context/, also shown under state/. */
 static const char *const sidefiles_context[] = {"model.yaml", "io.json", NULL};
 
-/* GPT-NeoX copies its settings there under their own names.  Source: gpt-neox megatron/checkpointing.py (2.0). */
+/* GPT-NeoX copies its settings files to this directory.  Source: gpt-neox megatron/checkpointing.py (2.0). */
 #define SIDEFILES_CONFIGS "configs"
 static const char *const sidefiles_yaml[] = {"*.yml", "*.yaml", NULL};
 
@@ -88,7 +88,7 @@ bool sidefiles_is(const char *name)
     return save_name_fits(name, sidefiles_pattern, FNM_PERIOD) || sidefiles_is_state(name);
 }
 
-/* Adds the file, below state/ or at the root.  fill: where another has its place already, that stays. */
+/* Adds the file, below state/ or at the root.  fill: does not replace a file that is already there. */
 static bool sidefiles_pass(struct zf_store *st, const char *name, bool state, bool fill,
                            struct zf_build *b, struct zf_err *err)
 {
@@ -134,7 +134,7 @@ bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b
     return true;
 }
 
-/* The side files of the directory `dir` of st, where no other has their place. */
+/* Adds the side files of the directory `dir` of st that are not there already. */
 static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_build *b,
                              struct zf_err *err)
 {
@@ -157,7 +157,7 @@ static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_bui
     return true;
 }
 
-/* All settings of a directory, under state/ by the directory's name and theirs. */
+/* Adds all settings of the directory as state/DIRECTORY/NAME. */
 static bool sidefiles_configs(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     for (struct zf_entries l = zf_store_entries(st, SIDEFILES_CONFIGS); l.e < l.end; l.e++) {
@@ -212,12 +212,12 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
     if (zf_store_focus(st))
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "side=%.200s is a file, not a directory", dir);
     for (size_t i = 0; i < n; i++) {
-        /* A training program's own JSON is no part of the model. */
+        /* A training program's own JSON is not part of the model. */
         if (e[i].kind == ZF_ENTRY_DIR || !sidefiles_is(e[i].name) || sidefiles_is_state(e[i].name))
             continue;
         taken++;
         why = (struct zf_err){.code = ZF_OK};
-        /* A trainer may have called its own settings so: hf/ needs that of the model. */
+        /* A trainer may use this name for its own settings, but hf/ needs the model's file. */
         const bool second =
             strcmp(e[i].name, "config.json") == 0 && zf_build_has_file(b, e[i].name);
         if (!sidefiles_pass(st, e[i].name, second, true, b, &why) &&

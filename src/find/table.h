@@ -14,13 +14,13 @@ enum {
 #undef FORMAT
 };
 
-/* The families in the order of their levels; a NULL begins a level. */
+/* The families, by level; a NULL begins a level. */
 extern const struct zf_format *const table_row[TABLE_ROWS];
 
-/* Its level, from 1 up; 0: it is no row. */
+/* The level of f, from 1 up; 0: f is not in the table. */
 unsigned table_level(const struct zf_format *f);
 
-/* The row of that name, or NULL. */
+/* The family with this name, or NULL. */
 const struct zf_format *table_find(const char *name);
 
 #endif

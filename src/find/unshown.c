@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files beside those of a checkpoint that its family left out without a note. */
+/* Finds files next to those of a checkpoint that its family left out without a note. */
 #include "beside.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@
 
 #include "save_name.h"
 
-/* A print of the first component of a path; alike: equal for names that differ in numbers only. */
+/* A hash of the first component of a path; alike: equal for names that differ only in numbers. */
 static uint64_t unshown_print(const char *path, bool alike)
 {
     char name[ZF_NAME_MAX + 1];
@@ -32,7 +32,7 @@ static uint64_t unshown_print(const char *path, bool alike)
     return zf_hash(alike, name, n);
 }
 
-/* Prints of both kinds of what the checkpoint is made of in the directory st. */
+/* Collects the hashes, of both kinds, of the entries of st from which the checkpoint is made. */
 static bool unshown_sources(const struct zf_store *st, const struct zf_build *b,
                             struct zf_sorted *out, struct zf_err *err)
 {
@@ -54,7 +54,7 @@ static bool unshown_sources(const struct zf_store *st, const struct zf_build *b,
     return true;
 }
 
-/* A safetensors file with bytes of tensors in it. */
+/* Does the safetensors file contain tensor data?  True, too, if it cannot be read. */
 static bool unshown_st_holds(struct zf_store *st, const char *path)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -65,7 +65,7 @@ static bool unshown_st_holds(struct zf_store *st, const char *path)
            le64toh(n) < src->size - sizeof n;
 }
 
-/* Parts of a numbered series are no copies of each other, whereas those of ranks may be. */
+/* Is this a part of a numbered series?  These are never copies of each other, while those of ranks may be. */
 static bool unshown_is_part(const char *name)
 {
     struct zf_series s;
@@ -80,7 +80,7 @@ static bool unshown_is_named(const char *name)
            (zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_REST);
 }
 
-/* A directory that torch.distributed.checkpoint wrote. */
+/* Did torch.distributed.checkpoint write this directory? */
 static bool unshown_is_dcp(struct zf_store *st, const char *dir)
 {
     for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
@@ -90,17 +90,17 @@ static bool unshown_is_dcp(struct zf_store *st, const char *dir)
     return false;
 }
 
-/* One look at a directory. */
+/* State for examining one directory. */
 struct unshown {
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
     enum unshown_kind kind;
-    struct zf_sorted shown; /* prints of what the checkpoint is made of */
-    struct zf_sorted told;  /* prints, alike, of files that are not shown and that a note names */
+    struct zf_sorted shown; /* hashes of the entries from which the checkpoint is made */
+    struct zf_sorted told; /* hashes (alike) of files that are not shown, but mentioned in a note */
 };
 
-/* Are there files of weights right in the directory?  sniff: of other states, too. */
+/* Are there weight files directly in the directory?  sniff: also files of other states. */
 static bool unshown_holds(const struct unshown *u, const char *dir, bool sniff)
 {
     char path[4 * ZF_NAME_MAX + 4];
@@ -114,10 +114,10 @@ static bool unshown_holds(const struct unshown *u, const char *dir, bool sniff)
     return false;
 }
 
-/* Directories in one that are looked into. */
+/* At most this many subdirectories are examined. */
 enum { UNSHOWN_BELOW = 16 };
 
-/* Are there weights in the directory, or weights or a DCP save in one of its own? */
+/* Are there weights in the directory, or weights or a DCP save in one of its subdirectories? */
 static bool unshown_has_weights(const struct unshown *u, const char *dir)
 {
     char path[2 * ZF_NAME_MAX + 2];
@@ -137,14 +137,14 @@ static bool unshown_has_weights(const struct unshown *u, const char *dir)
     return false;
 }
 
-/* Does a note name the file, or that of another rank? */
+/* Does a note mention the file, or that of another rank? */
 static bool unshown_is_told(struct unshown *u, const char *name)
 {
     return zf_build_noted(u->b, name, "") ||
            (!unshown_is_part(name) && zf_sorted_has(&u->told, unshown_print(name, true)));
 }
 
-/* Is the file one that should have been shown, or told?  alike: one whose name differs in numbers only is shown. */
+/* Should the file have been shown or mentioned?  alike: a file whose name differs only in numbers is shown. */
 static bool unshown_file(struct unshown *u, const char *name, bool alike)
 {
     return (u->kind & UNSHOWN_FILES) && (!alike || unshown_is_part(name)) &&
@@ -153,7 +153,7 @@ static bool unshown_file(struct unshown *u, const char *name, bool alike)
                                    : zf_torch_set_holds(u->st, name, u->lim));
 }
 
-/* The same of a directory.  Of a DCP save something is shown of each. */
+/* Likewise for a directory.  Of each DCP save something should be shown. */
 static bool unshown_dir(const struct unshown *u, const char *name, bool alike)
 {
     char dir[ZF_NAME_MAX + 2];

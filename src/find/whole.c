@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A save whose files are all sound may still lack some: its writer has not come to them yet, or died, and no file says how
- * many there should be (train/rank1.pt, optimizer states, config.json).  The other saves of the run say it. */
+/* A save whose files are all intact may still lack some: its writer has not written them yet, or died, and no file says
+ * how many there should be (train/rank1.pt, optimizer states, config.json).  The other saves of the run show it. */
 #include "locate.h"
 
 #include <ctype.h>
@@ -17,33 +17,33 @@
 #include "save_word.h"
 #include "saves.h"
 
-/* Larger files of JSON are not looked into. */
+/* Larger JSON files are not checked. */
 #define WHOLE_JSON_BYTES (16u << 20)
 
-/* Saves that one is compared with, the next older first, and how many of them are tried to find these. */
+/* The number of saves that a save is compared with, the next older first, and how many are tried at most. */
 enum { WHOLE_ALIKE = 3, WHOLE_TRIED = 8 };
 
 struct whole {
     struct zf_store *st;
-    struct zf_open_opts how; /* strictly */
+    struct zf_open_opts how; /* without degraded mode */
     whole_open_fn *one;
     struct zf_saves saves; /* the newest first */
     struct zf_saves
-        other; /* directories that are called as saves are and are none of them, likewise */
+        other; /* directories with names of saves that are not in `saves`, the newest first */
     char note[500];
     size_t n_passed;
-    struct zf_err first; /* why the newest is not whole */
+    struct zf_err first; /* why the newest is not complete */
 };
 
 /* ---- files that a save lacks ------------------------------------------------------------------- */
 
 struct whole_files {
-    const char *dir; /* of a save, with '/' at its end */
+    const char *dir; /* the save's directory, with a final '/' */
     zf_vec(char *) name;
     struct zf_err *err; /* its code: ZF_OK */
 };
 
-/* Shards that .metadata lists are not the same in each save. */
+/* Collects a file of a save, except shards listed in .metadata, which differ from save to save. */
 static void whole_add_file(void *ctx, const struct zf_file_stats *s)
 {
     struct whole_files *f = ctx;
@@ -59,7 +59,7 @@ static void whole_add_file(void *ctx, const struct zf_file_stats *s)
     }
 }
 
-/* name as the save of step `to` calls what that of step `from` calls name; malloc'ed. */
+/* Translates a file name of the save of step `from` to that of step `to`; malloc'ed. */
 static char *whole_rename(const char *name, int64_t from, int64_t to)
 {
     char *out = malloc(strlen(name) * 16 + 1), *o = out;
@@ -81,12 +81,12 @@ static char *whole_rename(const char *name, int64_t from, int64_t to)
 /* A save and another one of its series. */
 struct whole_pair {
     const struct whole *w;
-    const char *name, *of; /* as seen from the stores */
+    const char *name, *of; /* paths in the stores */
     struct zf_store *of_st;
     const struct zf_checkpoint *c, *of_c;
 };
 
-/* The note that the file, whose path is that in the save, could not be read; or NULL. */
+/* The note that the file (a path in the save) could not be read; or NULL. */
 static const char *whole_unreadable(const struct zf_checkpoint *c, const char *file)
 {
     for (uint32_t i = 0; i < c->n_notes; i++)
@@ -95,7 +95,7 @@ static const char *whole_unreadable(const struct zf_checkpoint *c, const char *f
     return NULL;
 }
 
-/* False: it is no JSON, or empty; *err says why. */
+/* Is the file valid JSON and not empty?  False: *err says why. */
 static bool whole_parses(const struct whole *w, struct zf_store *st, const char *path,
                          struct zf_err *err)
 {
@@ -106,7 +106,7 @@ static bool whole_parses(const struct whole *w, struct zf_store *st, const char 
     return j || (!text && err->code == ZF_E_LIMIT);
 }
 
-/* The file at path of the save is no worse than that at of_path of the other one. */
+/* Is the file at `path` of the save no worse than that at `of_path` of the other save? */
 static bool whole_is_sound(const struct whole_pair *p, const char *file, const char *path,
                            const char *of_file, const char *of_path, struct zf_err *err)
 {
@@ -129,7 +129,7 @@ static bool whole_is_sound(const struct whole_pair *p, const char *file, const c
     return err->path[0] ? false : zf_err_in(err, "%s", path);
 }
 
-/* Has the save this file of the other one?  False: *err says what is wrong. */
+/* Does the save have this file of the other save?  False: *err says what is wrong. */
 static bool whole_has(const struct whole_pair *p, const char *file, int64_t from, int64_t to,
                       struct zf_err *err)
 {
@@ -163,8 +163,8 @@ static bool whole_has_all(const struct whole_pair *p, const struct whole_files *
     return ok;
 }
 
-/* Compares the save `name`, which is open, with `of`.  A store of its own: what is asked of the other save is no part of
- * the opening.  *opened_out: it could be compared. */
+/* Compares the open save `name` with `of`, which gets a store of its own, so that errors in it do not affect the open
+ * save.  *opened_out: could it be compared? */
 static bool whole_compare(const struct whole *w, const char *name, const struct zf_checkpoint *c,
                           const char *of, bool *opened_out, struct zf_err *err)
 {
@@ -203,7 +203,8 @@ static const char *whole_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Has the save i the files of one of those before it?  Who began to write with fewer ranks has two such saves soon. */
+/* Does save i have the files of one of the earlier saves?  After a change to fewer ranks, there are soon two such
+ * saves. */
 static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_checkpoint *c,
                            struct zf_err *err)
 {
@@ -231,9 +232,9 @@ static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_chec
     return compared == 0;
 }
 
-/* ---- one save after the other ------------------------------------------------------------------ */
+/* ---- trying the saves -------------------------------------------------------------------------- */
 
-/* Is it a folder below a save that has no weights, by its name?  Then the save is not written whole yet. */
+/* Is this, by its name, a directory within a save that lacks its weights?  Then the save is still being written. */
 static bool whole_is_part(const char *name, struct zf_err *err)
 {
     static const char *const part[] = {"*/optim",     "*/optimizer", "*/train", "*/mp_rank_[0-9]*",
@@ -274,7 +275,7 @@ static void whole_pass(struct whole *w, const char *name, const struct zf_err *w
     whole_report(&w->how, name, why);
 }
 
-/* Why a directory that is called as a save is, and is none, is passed over. */
+/* Notes why a directory with the name of a save is skipped. */
 static void whole_pass_other(struct whole *w, const char *name)
 {
     struct zf_open_opts how = w->how;
@@ -291,7 +292,7 @@ static void whole_pass_other(struct whole *w, const char *name)
     whole_pass(w, name, &why);
 }
 
-/* NULL, and err->code says why the save i is passed over; or ZF_E_NOMEM. */
+/* Opens save i if it is complete.  NULL: *err says why it is skipped; or ZF_E_NOMEM. */
 static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err *err)
 {
     w->how.tag = w->saves.name[i];
@@ -338,7 +339,7 @@ static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
     return NULL;
 }
 
-/* Only who is told of them wants them looked into. */
+/* Finds the other directories, only if the caller wants to be told about them. */
 static bool whole_find_others(struct whole *w, struct zf_err *err)
 {
     struct zf_saves *o = &w->other;
