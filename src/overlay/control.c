@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree over a tree: every question about the inode numbers above 2^63, which no checkpoint's
- * tree reaches, and about the name .zerofs in the root is answered here, all others are passed to
- * the inner tree. */
+/* A tree around a tree: handles inode numbers above 2^63, which no checkpoint's tree uses, and the
+ * name .zerofs in the root; everything else is passed to the inner tree. */
 #include <zf/base/thread.h>
 #include <zf/overlay/control.h>
 
@@ -14,10 +13,10 @@
 #include <zf/overlay/lost.h>
 #include <zf/view.h>
 
-/* Inode numbers no tree of a checkpoint reaches. */
+/* The first inode number that no checkpoint's tree uses. */
 #define BASE (1ull << 63)
 
-/* From MOUNT on: of a mount only, where there is none the others are listed alone. */
+/* MOUNT and those after it exist only in a mount; otherwise only the files before it are listed. */
 enum control_file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, MODES, N_FILES };
 
 static const char *const names[N_FILES] = {
@@ -28,12 +27,12 @@ struct control {
     struct zf_tree base;
     struct zf_tree *inner; /* or NULL */
     struct zf_control_opts o;
-    pthread_mutex_t lock; /* of the index, made at the first question */
+    pthread_mutex_t lock; /* protects the index, which is made at the first use */
     char *index;
     size_t index_len;
     char *mount;         /* NULL = none */
     char *_Atomic modes; /* NULL = not known yet; set once */
-    uint16_t withheld;   /* from all modes */
+    uint16_t withheld;   /* permission bits removed from all modes */
 };
 
 static struct control *control_of(struct zf_tree *t)
@@ -49,7 +48,7 @@ static bool control_mine(uint64_t ino, enum control_file *out)
     return true;
 }
 
-/* The tree that a number belongs to; NULL: it is one of a control file, or there is no tree. */
+/* The tree that an inode number belongs to; NULL: a control file, or there is no tree. */
 static struct zf_tree *control_inner(struct zf_tree *t, uint64_t ino)
 {
     enum control_file f;
@@ -66,7 +65,7 @@ static const char *control_index_once(struct control *c, size_t *n_out, struct z
     return c->index;
 }
 
-/* The text of a file as it is now; *owned_out says whether the caller frees it. */
+/* The current text of a control file; *owned_out: must the caller free it? */
 static const char *control_text_of(struct control *c, enum control_file f, size_t *n_out,
                                    bool *owned_out, struct zf_err *err)
 {
@@ -204,7 +203,7 @@ static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err
     return false;
 }
 
-/* The index's size is that of what hf/ shows. */
+/* Makes hf/ ready first, because the index lists it and so its size depends on it. */
 static bool control_op_ready(struct zf_tree *t, uint64_t dir, const char *name, struct zf_err *err)
 {
     const struct control *c = control_of(t);
@@ -264,7 +263,7 @@ static bool control_op_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct z
     return in && in->ops->xattr(in, ino, i, out);
 }
 
-/* The control files' own are far above. */
+/* The inner tree's count; the numbers of the control files are far above. */
 static uint64_t control_op_inos(struct zf_tree *t)
 {
     struct zf_tree *in = control_of(t)->inner;
@@ -272,7 +271,7 @@ static uint64_t control_op_inos(struct zf_tree *t)
     return in && in->ops->inos ? in->ops->inos(in) : 0;
 }
 
-/* The control files last as long as the tree. */
+/* The control files exist as long as the tree. */
 static bool control_op_hold(struct zf_tree *t, uint64_t ino)
 {
     struct zf_tree *in = control_inner(t, ino);
@@ -364,7 +363,7 @@ void zf_control_withhold(struct zf_tree *t, uint16_t bits)
     control_of(t)->withheld |= bits;
 }
 
-/* ---- of one checkpoint ----------------------------------------------------------------------- */
+/* ---- one checkpoint -------------------------------------------------------------------------- */
 
 static bool control_checkpoint_ready(void *ctx, struct zf_err *err)
 {

@@ -13,7 +13,7 @@
 
 #include "save.h"
 
-/* A look takes at most 1/N of the time. */
+/* Looks take at most 1/REST of the time. */
 #define REST 10
 #define LEAST_MS 10
 #define MOST_MS (24 * 3600 * 1000)
@@ -22,42 +22,43 @@
 struct known {
     char *name;
     struct fingerprint print; /* at the last look */
-    uint64_t look;            /* the last one that met it */
-    struct zf_err why; /* it is not whole, as it was in `bad`; ZF_OK: nothing is known against it */
-    uint64_t bad;      /* a fingerprint's `same` */
-    uint64_t tried;    /* the look that found it */
+    uint64_t look;            /* number of the last look that found the save */
+    struct zf_err
+        why; /* why it was not complete in the state `bad`; ZF_OK: nothing is known against it */
+    uint64_t bad;   /* the fingerprint's `same` at that time */
+    uint64_t tried; /* number of the look at that time */
 };
 
 struct current {
     struct run_list *l;
     pthread_t thread;
-    pthread_mutex_t lock; /* of `over` */
+    pthread_mutex_t lock; /* protects `over` */
     pthread_cond_t end;
     bool over;
-    /* All below: of whoever looks. */
+    /* All fields below belong to the thread that looks. */
     uint64_t look;
     zf_vec(struct known) known;
     /* The save that is shown; NULL: none. */
     char *name;
-    uint64_t same;          /* its fingerprint's */
-    struct zf_store *store; /* its files' */
+    uint64_t same;          /* its fingerprint's `same` */
+    struct zf_store *store; /* the store of its files */
     bool said_none;
 };
 
-/* A way through the saves. */
+/* One pass over the saves. */
 struct pass {
     struct current *c;
-    const char *only;         /* the one that is opened; NULL: none, the pass looks for it */
-    struct zf_err why;        /* why it is not whole */
-    bool over;                /* the pass has found something, and asks about no other save */
-    bool passed;              /* a save was met before `want` */
-    char *want;               /* to be opened; NULL: the one that is shown is the newest */
-    struct fingerprint print; /* of `want` */
+    const char *only;         /* the save to open; NULL: the pass searches for it */
+    struct zf_err why;        /* why it is not complete */
+    bool over;                /* the pass has a result and considers no other save */
+    bool passed;              /* another save came before `want` */
+    char *want;               /* the save to open; NULL: the one shown is the newest */
+    struct fingerprint print; /* fingerprint of `want` */
 };
 
 /* ---- what is known of saves ------------------------------------------------------------------------ */
 
-/* NULL: no memory. */
+/* Finds or adds the record of a save.  NULL: no memory. */
 static struct known *current_known(struct current *c, const char *name, struct zf_err *err)
 {
     for (size_t i = 0; i < c->known.n; i++)
@@ -73,7 +74,7 @@ static struct known *current_known(struct current *c, const char *name, struct z
     return k;
 }
 
-/* Those that this look did not meet are gone. */
+/* Removes the records of saves that this look did not find. */
 static void current_forget(struct current *c)
 {
     size_t n = 0;
@@ -86,7 +87,8 @@ static void current_forget(struct current *c)
     c->known.n = n;
 }
 
-/* Has nothing been found against the save as it is?  What may be better by now (zf_err_unknown) is tried once a look. */
+/* Is nothing known against the save in its current state?  Errors that may be temporary (zf_err_unknown) are
+ * retried once per look. */
 static bool current_untried(const struct current *c, const struct known *k)
 {
     return k->why.code == ZF_OK || k->bad != k->print.same ||
@@ -94,7 +96,7 @@ static bool current_untried(const struct current *c, const struct known *k)
             (zf_err_unknown(&k->why) || k->why.code == ZF_E_STALE || k->why.code == ZF_E_BUSY));
 }
 
-/* The save is passed over as it is.  The same reason again is not said again. */
+/* Skips the save in its current state.  A repeated reason is logged only once. */
 static void current_pass_over(struct current *c, struct known *k, uint64_t same,
                               const struct zf_err *why)
 {
@@ -130,7 +132,7 @@ static void current_compare_file(void *ctx, const struct zf_file_stats *s)
         i->broken = true;
 }
 
-/* Are all files that the save is made of there, as they were?  True also where that cannot be known. */
+/* Are all files of the shown save still there, unchanged?  True, too, if that cannot be found out. */
 static bool current_is_intact(const struct current *c)
 {
     struct zf_err ignored;
@@ -162,7 +164,7 @@ static void current_say_shown(struct current *c, const char *name)
     }
 }
 
-/* From now on e is shown, or nothing.  Takes name. */
+/* Shows e, or nothing.  Takes ownership of name. */
 static bool current_show(struct current *c, struct run_entry *e, char *name, uint64_t same,
                          struct zf_store *store, struct zf_err *err)
 {
@@ -229,7 +231,7 @@ static struct zf_tree *current_pass(struct pass *p, uint16_t *withheld_out, stru
     return o->open_whole(o->ctx, p->c->l->path, &choice, withheld_out, err);
 }
 
-/* The tree of the save that the pass wants, if it is whole and nothing in it changed meanwhile. */
+/* Opens the save that the pass wants, if it is complete and nothing in it changed in the meantime. */
 static struct zf_tree *current_open(struct current *c, const struct pass *found,
                                     uint16_t *withheld_out, struct zf_err *err)
 {
@@ -248,7 +250,7 @@ static struct zf_tree *current_open(struct current *c, const struct pass *found,
     return zf_give(tree);
 }
 
-/* Shows the save that the pass wants; or it is passed over from now on.  False: no memory. */
+/* Shows the save that the pass wants, or skips it from now on.  False: no memory. */
 static bool current_try(struct current *c, const struct pass *found, bool *shown_out,
                         struct zf_err *err)
 {
@@ -274,7 +276,7 @@ static bool current_try(struct current *c, const struct pass *found, bool *shown
     return *shown_out;
 }
 
-/* The search met neither the save that is shown nor one to be shown.  why: how it ended. */
+/* Handles a search that found neither the shown save nor one to show.  why: how it ended. */
 static bool current_lack(struct current *c, const struct zf_err *why, struct zf_err *err)
 {
     if (c->name && (zf_err_unknown(why) || current_is_intact(c)))
@@ -286,7 +288,7 @@ static bool current_lack(struct current *c, const struct zf_err *why, struct zf_
     return current_show(c, NULL, NULL, 0, NULL, err);
 }
 
-/* Until the newest save that is whole is shown.  Each turn finds it, or something against one that is newer. */
+/* Looks until the newest complete save is shown.  Each pass finds it, or finds something against a newer one. */
 static bool current_look(struct current *c, struct zf_err *err)
 {
     bool ok = true, shown = false;
@@ -297,7 +299,7 @@ static bool current_look(struct current *c, struct zf_err *err)
         struct zf_err why = {.code = ZF_OK};
         uint16_t withheld;
 
-        zf_tree_free(current_pass(&p, &withheld, &why)); /* there is none */
+        zf_tree_free(current_pass(&p, &withheld, &why)); /* a search returns NULL */
         zf_auto(mem) char *want = p.want;
         if (want) {
             ok = current_try(c, &p, &shown, err);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* -o current: a thread that keeps the one save of a list the newest that is whole.
+/* -o current: a thread that shows the newest complete save of a run as the only save of a list.
  *
- * Every few seconds it goes through the saves of the run, the newest first, as -o tag=whole does, but by fingerprints:
- * one that is shown already ends the look; one in which something changed within the last seconds is being written;
- * one that was found not to be whole is asked again when something in it has changed.  Only what is new is opened, by a
- * look of its own, and shown when nothing in it has changed since before that look.
+ * Every few seconds it examines the saves of the run, the newest first, as -o tag=whole does, but by fingerprints: the
+ * save that is already shown ends the look; one that changed within the last seconds is still being written; one that
+ * was incomplete is tried again after a change.  Only a new save is opened, in a separate pass, and shown if nothing in
+ * it has changed since before that pass.
  *
- * Of the save that is shown, a change that leaves its files as they are (one was added) is no reason to show an older one:
- * it is opened again when it has settled.  One of which a file changed or is gone is no longer whole. */
+ * If the shown save changes, but its files do not (one was added), no older save is shown: it is opened again when it
+ * has settled.  If one of its files changed or is gone, it is no longer complete. */
 #ifndef OVERLAY_CURRENT_H
 #define OVERLAY_CURRENT_H
 
@@ -18,7 +18,7 @@
 
 struct current;
 
-/* Looks for the first time, and starts the thread.  Borrows t, the empty list that it fills and leaves to others. */
+/* Looks for the first time, and starts the thread.  Borrows t, an empty list, which it fills. */
 struct current *current_new(struct run_list *t, struct zf_err *err) ZF_CHECKED;
 
 /* Ends the thread.  NULL is fine. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One hash over all entries below a directory.  The entries' own hashes are added up, so that the
- * order in which directories are visited does not count.  A file written twice within one tick of
- * the clock keeps its times: what changed within the last seconds makes the whole unsettled. */
+/* A hash of all entries below a directory.  It is the sum of the entries' hashes, so the order of
+ * directories does not matter.  A file that is written twice within one clock tick keeps its times, so
+ * a change within the last seconds makes the fingerprint unsettled. */
 #include "save.h"
 
 #include <stdlib.h>
@@ -13,21 +13,21 @@
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
 
-/* Coarser than the clock of any file system in use (FAT: 2 s). */
+/* More than the clock resolution of any common file system (FAT: 2 s). */
 #define SETTLED_SECONDS 3
 #define SETTLED_NS (4 * 1000000000ll)
-/* Directories looked at; a save with more is judged by these. */
+/* At most this many directories are examined; more do not count. */
 #define FINGERPRINT_DIRS 4096
 
 struct fingerprint_walk {
     struct zf_store *st;
-    zf_vec(char *) dir; /* still to be listed */
+    zf_vec(char *) dir; /* directories still to list */
     size_t seen;
     int64_t newest; /* seconds */
     uint64_t hash, same;
 };
 
-/* Takes path, which may be NULL; without memory it is left out. */
+/* Queues path, which it owns and which may be NULL; without memory the path is left out. */
 static void fingerprint_push(struct fingerprint_walk *w, char *path)
 {
     struct zf_err err;

@@ -20,17 +20,17 @@ struct log_line {
     struct zf_err err;
 };
 
-/* A failure that was printed. */
+/* A failure that was printed, so that repetitions are suppressed. */
 struct log_printed {
     uint64_t what;  /* its hash; 0: unused */
     int64_t at;     /* zf_clock_ns() */
-    uint64_t since; /* further ones that were not printed */
+    uint64_t since; /* repetitions that were not printed */
 };
 
 struct zf_log {
     pthread_mutex_t lock;
-    FILE *to;       /* NULL: to syslog */
-    size_t next, n; /* ring: next to be written */
+    FILE *to;       /* NULL: syslog */
+    size_t next, n; /* ring buffer: index of the next line to write, and number of lines */
     struct log_line line[N_LINES];
     struct log_printed printed[N_LINES];
 };
@@ -61,7 +61,7 @@ void zf_log_detach(struct zf_log *log)
     log->to = NULL;
 }
 
-/* Under the lock. */
+/* Adds a line to the ring buffer.  Pre: the lock is held. */
 static void log_remember(struct zf_log *log, const struct zf_err *err)
 {
     for (size_t i = 0; i < log->n; i++) {
@@ -77,7 +77,7 @@ static void log_remember(struct zf_log *log, const struct zf_err *err)
     log->n += log->n < N_LINES;
 }
 
-/* Storage that fails does so for all of its files at once: then the file does not count. */
+/* A hash of a failure.  The file does not count for storage errors, which affect all files at once. */
 static uint64_t log_hash(const struct zf_err *err)
 {
     const uint64_t h = zf_hash_str(0, err->msg);
@@ -85,8 +85,8 @@ static uint64_t log_hash(const struct zf_err *err)
     return (err->code == ZF_E_IO && err->sys ? h : zf_hash_str(h, err->path)) | 1;
 }
 
-/* The entry of a failure that is to be printed now, or NULL.  One that was not printed before takes
- * the oldest entry.  Under the lock. */
+/* The entry of a failure that must be printed now, or NULL.  A new failure replaces the oldest entry.
+ * Pre: the lock is held. */
 static struct log_printed *log_due(struct zf_log *log, const struct zf_err *err, int64_t now)
 {
     const uint64_t what = log_hash(err);

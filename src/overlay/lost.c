@@ -6,11 +6,11 @@
 
 #include <zf/codec/json.h>
 
-/* Different files that are counted; of more, "at least" this many are reported. */
+/* At most this many different files are counted; if there are more, "at least" this many are reported. */
 #define MOST_FILES 64
-/* Ranges of a tensor that are listed: a box of columns is one for each row. */
+/* At most this many ranges of a tensor are listed: a box of columns has one per row. */
 #define MOST_RANGES 32
-/* Of a file's path in the line of a mount: its end says more than its beginning. */
+/* Bytes of a file's path in a mount's line; a longer path keeps its end, which is more useful. */
 #define PATH_ROOM 160
 
 struct causes {
@@ -19,7 +19,7 @@ struct causes {
     uint32_t n;
 };
 
-/* Stops when it has seen enough. */
+/* Counts a cause of loss; false, to stop, when there are enough. */
 static bool lost_note_cause(void *ctx, const struct zf_lost *how)
 {
     struct causes *c = ctx;
@@ -34,7 +34,7 @@ static bool lost_note_cause(void *ctx, const struct zf_lost *how)
     return c->n < MOST_FILES;
 }
 
-/* Counts what is lost, and looks why. */
+/* Counts lost bytes, and collects the causes. */
 static void lost_survey(const struct zf_checkpoint *c, uint64_t *lost_out, uint64_t *all_out,
                         struct causes *causes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory a save: questions about a save's inode numbers are passed on to its tree (run_list.h). */
+/* Shows each save of a run as a directory: calls for a save's inode numbers are passed to its tree (run_list.h). */
 #include <zf/overlay/runs.h>
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 struct runs {
     struct zf_tree base;
     struct run_list l;
-    struct current *current; /* fills the list; NULL: it is that of all saves */
+    struct current *current; /* fills the list; NULL: the list has all saves */
 };
 
 static struct runs *runs_of(struct zf_tree *t)
@@ -27,7 +27,7 @@ static struct runs *runs_of(struct zf_tree *t)
     return (struct runs *)t;
 }
 
-/* The tree of the save that an inode number belongs to, opened; *e_out keeps it alive.  NULL: it is gone. */
+/* The open tree of the save that an inode number belongs to; *e_out keeps it alive.  NULL: the save is gone. */
 static struct zf_tree *runs_tree_of(struct runs *t, uint64_t ino, struct run_entry **e_out,
                                     uint64_t *inner_out)
 {
@@ -37,7 +37,7 @@ static struct zf_tree *runs_tree_of(struct runs *t, uint64_t ino, struct run_ent
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* A save that was not opened yet is as closed as its directory. */
+/* The permission bits removed from a save's modes; before it is opened, those that its directory lacks. */
 static uint16_t runs_withheld_from(const struct runs *t, const struct run_entry *e)
 {
     struct zf_tree *tree = save_opened(e->save);
@@ -62,7 +62,7 @@ static bool runs_stat_save(const struct runs *t, const struct run_entry *e, stru
     return true;
 }
 
-/* The save that `latest` leads to, with a reference, or NULL.  Asked once a call: it may change meanwhile. */
+/* The save that `latest` refers to, with a reference, or NULL.  Called once per request, because it may change. */
 static struct run_entry *runs_latest(struct runs *t)
 {
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->l.lock);
@@ -109,7 +109,7 @@ static bool runs_stat_root(struct runs *t, struct zf_stat *out)
 {
     struct stat st = {0};
 
-    (void)stat(t->l.path, &st); /* now, unlike a store's listing */
+    (void)stat(t->l.path, &st); /* the current state, unlike a store's listing */
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->l.lock);
     *out = (struct zf_stat){.ino = ZF_TREE_ROOT,
                             .kind = ZF_NODE_DIR,
@@ -191,7 +191,7 @@ static bool runs_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
     return *out != 0;
 }
 
-/* stat(2) of a save opens nothing, so that `ls -l` of the run stays quick; looking into it does. */
+/* Opens a save when its directory is opened; stat(2) does not, so that `ls -l` of the run stays fast. */
 static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
 {
     uint64_t inner = 0;
@@ -202,7 +202,7 @@ static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
     return !e || inner != ZF_TREE_ROOT || save_enter(e->save, err);
 }
 
-/* A save that is not open is opened by whoever looks into it. */
+/* Opens a save when a name in it is looked up. */
 static bool runs_ready(struct zf_tree *base, uint64_t dir, const char *name, struct zf_err *err)
 {
     uint64_t inner = 0;
@@ -273,7 +273,7 @@ static void runs_drop(struct zf_tree *base, uint64_t ino)
         run_list_drop(&t->l, ino);
 }
 
-/* Only what was opened: df must not open every save. */
+/* Totals of the open saves only: df must not open every save. */
 static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 {
     struct runs *t = runs_of(base);
@@ -343,7 +343,7 @@ static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
                          n_out, err);
 }
 
-/* Nothing is in it yet. */
+/* Makes an empty run. */
 static struct runs *runs_new(const char *path, const struct zf_run_opts *o, struct zf_log *log,
                              struct zf_err *err)
 {

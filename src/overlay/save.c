@@ -10,9 +10,9 @@
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
 
-/* A save that could not be opened is looked at again this often. */
+/* A save that could not be opened is tried again after this time at the earliest. */
 #define RETRY_NS 1000000000ll
-/* One behind an address is asked for each of its files by a listing. */
+/* Factor for a remote save, where listing it costs a request per file. */
 #define RETRY_FAR 30
 
 struct save {
@@ -20,13 +20,13 @@ struct save {
     char *name;
     const struct zf_run_opts *o;
     struct zf_log *log;
-    _Atomic(struct zf_tree *) tree;    /* of the checkpoint; set once */
-    _Atomic(struct zf_tree *) refusal; /* in its place; set once */
-    pthread_mutex_t lock;              /* of all below */
+    _Atomic(struct zf_tree *) tree;    /* the checkpoint's tree; set once */
+    _Atomic(struct zf_tree *) refusal; /* the tree shown while it cannot be opened; set once */
+    pthread_mutex_t lock;              /* protects all fields below */
     int64_t tried_ns;                  /* CLOCK_MONOTONIC; 0 = never */
-    struct fingerprint seen;           /* of the directory, taken before it was tried */
+    struct fingerprint seen;           /* the directory's, taken before the last attempt */
     time_t when;
-    struct zf_err why; /* the last attempt failed */
+    struct zf_err why; /* why the last attempt failed */
 };
 
 /* ---- the tree of a save that cannot be opened ------------------------------------------------ */
@@ -67,7 +67,7 @@ static char *save_refusal_log(void *ctx, size_t *n_out)
     return zf_log_line(when, &why, n_out);
 }
 
-/* The kernel opens a directory before it lists it, and looks names up one by one. */
+/* Called when the directory is opened; the kernel does so before it lists it, and looks names up one by one. */
 static void save_refusal_enter(void *ctx, struct zf_err *err)
 {
     time_t when;
@@ -90,8 +90,8 @@ static struct zf_tree *save_refusal_new(struct save *s, struct zf_err *err)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Under the lock.  Is there anything to be gained by opening it (again)?  Takes the fingerprint
- * first, so that what changes during the opening is met by the next look. */
+/* Is it worth trying to open the save (again)?  Takes the fingerprint first, so that the next call finds
+ * a change made during the opening.  Pre: the lock is held. */
 static bool save_worth_trying(struct save *s)
 {
     int64_t now = zf_clock_ns();
@@ -105,19 +105,19 @@ static bool save_worth_trying(struct save *s)
     return first || !before.settled || before.hash != s->seen.hash;
 }
 
-/* Under the lock.  The same failure again is not said again. */
+/* Records a failure; a repeated one is logged only once.  Pre: the lock is held. */
 static void save_failed(struct save *s, const struct zf_err *err)
 {
     bool same = strcmp(s->why.msg, err->msg) == 0 && strcmp(s->why.path, err->path) == 0;
 
     s->why = *err;
     s->when = time(NULL);
-    /* That one is being written is no failure: its own log says it. */
+    /* A save still being written is not a failure; its own log mentions it. */
     if (!same && err->code != ZF_E_BUSY)
         zf_log_say(s->log, err);
 }
 
-/* Under the lock.  The tree of the save as it is in `seen`, or NULL. */
+/* Opens the save's tree in the state `seen`, or returns NULL.  Pre: the lock is held. */
 static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, struct zf_err *err)
 {
     if (!s->seen.settled) {
@@ -173,7 +173,7 @@ bool save_changed(struct save *s)
     bool changed = false;
 
     if (!save_opened(s))
-        return false; /* it is opened when somebody looks into it */
+        return false; /* the first access opens it */
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     if (now - s->tried_ns >= RETRY_NS * (s->seen.far ? RETRY_FAR : 1)) {
         const uint64_t before = s->seen.same;
