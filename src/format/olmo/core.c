@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OLMo-core 0.x, which OLMo's checkpointer "olmo_core" writes too: model/ and optim/ each with a
- * metadata.json and a safetensors file a rank.  docs/formats/olmo.md says what is where. */
+/* OLMo-core 0.x, also written by OLMo's checkpointer "olmo_core": model/ and optim/, each with a
+ * metadata.json and a safetensors file per rank.  docs/formats/olmo.md describes the files. */
 #include "layouts.h"
 
 #include <inttypes.h>
@@ -17,14 +17,14 @@
 
 static const char core_files[] = "rank_%r.safetensors";
 
-/* ---- is it one? ---- */
+/* ---- recognizing a save ---- */
 
 static const char *core_skip_space(const char *p)
 {
     return p + strspn(p, " \t\r\n");
 }
 
-/* Does metadata.json begin with {"tensors":?  (Megatron's has the same name.) */
+/* True if metadata.json begins with {"tensors":.  (Megatron has a file of the same name.) */
 static bool core_head_fits(struct zf_store *st, const char *path)
 {
     static const char key[] = "\"tensors\"";
@@ -67,12 +67,12 @@ struct core_part {
     bool optim;
     struct core_meta meta;
     struct zf_st_files files;
-    size_t *opened;         /* [meta.n_files] number in files.file and one; 0 = could not be read */
+    size_t *opened;         /* [meta.n_files] index in `files` plus one; 0 = could not be read */
     const char **path;      /* [meta.n_files] */
-    const char **why;       /* [meta.n_files] why it could not */
+    const char **why;       /* [meta.n_files] why it could not be read */
     struct zf_sorted entry; /* pairs: hash of file and key, address of its zf_st_entry */
     uint32_t
-        world; /* ranks that have a file here or in metadata.json; those without data have empty ones */
+        world; /* number of ranks with a file here or in metadata.json; ranks without data have empty files */
 };
 
 static bool core_read_meta(struct core_part *p, struct zf_err *err)
@@ -82,11 +82,11 @@ static bool core_read_meta(struct core_part *p, struct zf_err *err)
 
     if (!src || core_meta_read(src, p->s->o->lim, p->s->a, &p->meta, err))
         return src != NULL;
-    /* A source that failed has put its own name there. */
+    /* If a source failed, it has set the path already. */
     return err->path[0] && err->path[0] != '!' ? false : zf_err_in(err, "%s", path);
 }
 
-/* Enters the tensors of one file. */
+/* Adds the tensors of a file to p->entry. */
 static bool core_enter(struct core_part *p, uint32_t number, struct zf_err *err)
 {
     const struct zf_st_header *h = &p->files.at[p->opened[number] - 1].head;
@@ -124,7 +124,7 @@ static bool core_add_file(struct core_part *p, uint32_t number, struct zf_err *e
     return core_enter(p, number, err);
 }
 
-/* metadata.json names the files that hold something: with replicas (NO_SHARD) those of one rank. */
+/* Counts the ranks.  metadata.json only names files with data: with replicas (NO_SHARD), those of one rank. */
 static void core_count_ranks(struct core_part *p, uint32_t n_here)
 {
     struct zf_numbered_file f;
@@ -143,7 +143,7 @@ static bool core_is_named(const struct core_part *p, const char *name)
     return false;
 }
 
-/* A rank's file that metadata.json does not name may hold nothing. */
+/* Checks that a rank's file which metadata.json does not name is empty. */
 static bool core_check_extra(struct core_part *p, const char *path, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(p->s->st, path, err);
@@ -195,7 +195,7 @@ static const struct zf_st_entry *core_find_entry(struct core_part *p, uint32_t f
     return n ? (const struct zf_st_entry *)(uintptr_t)p->entry.at[2 * at + 1] : NULL;
 }
 
-/* Has the file what metadata.json says? */
+/* Checks that the file's tensor has the dtype and number of elements in metadata.json. */
 static bool core_check_entry(const struct core_part *p, const struct core_tensor *t,
                              const struct core_shard *s, const struct zf_st_entry *e,
                              struct zf_err *err)
@@ -302,7 +302,7 @@ static bool core_spot(const struct core_part *p, const char *key, struct zf_spot
     return name != NULL;
 }
 
-/* A moment has the shape of its parameter. */
+/* Checks that a moment has the shape of its parameter. */
 static bool core_check_moment(const struct core_part *p, const struct core_tensor *t,
                               struct zf_spot spot, struct zf_err *err)
 {
@@ -322,7 +322,7 @@ static bool core_check_moment(const struct core_part *p, const struct core_tenso
     return zf_forgive(p->s->b, err);
 }
 
-/* The bytes of a tensor that is whole in one file. */
+/* Reads the bytes of a tensor that is complete in one file. */
 static char *core_slurp(struct core_part *p, const struct core_tensor *t, uint64_t *n,
                         struct zf_err *err)
 {
@@ -354,7 +354,7 @@ static const struct core_tensor *core_tensor(const struct core_part *p, const ch
     return NULL;
 }
 
-/* param_group<i>: a pickle of the settings of a group. */
+/* Reads param_group<i>, a pickle of the settings of a group. */
 static bool core_read_group(struct core_part *p, uint64_t i, const struct zf_pv **out,
                             struct zf_err *err)
 {
@@ -405,7 +405,7 @@ static bool core_groups(struct core_part *p, struct zf_err *err)
     return group ? save_groups_json(p->s, group, n, err) : zf_forgive(p->s->b, err);
 }
 
-/* Refuses tensors of a file that metadata.json does not list: their place in a whole tensor is unknown. */
+/* Refuses tensors of a file that metadata.json does not list: their place in the full tensor is unknown. */
 static bool core_check_file(const struct core_part *p, uint32_t number, struct zf_sorted *listed,
                             struct zf_err *err)
 {
@@ -446,7 +446,7 @@ static bool core_check_listed(const struct core_part *p, struct zf_err *err)
     return ok;
 }
 
-/* Is it one of the settings, which are shown as JSON? */
+/* True if the key is a setting, which is shown as JSON. */
 static bool core_is_setting(const struct core_part *p, const char *key)
 {
     return p->optim && (strcmp(key, "num_param_groups") == 0 || strcmp(key, "state_keys") == 0 ||
@@ -484,7 +484,8 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
     return ok;
 }
 
-/* Files of ranks without the metadata that describe them: copied partly. */
+/* Called without optim/metadata.json: refuses files of ranks, as after an incomplete copy; without any,
+ * notes that there is no optimizer. */
 static bool core_check_optim(struct olmo_save *s, struct zf_err *err)
 {
     struct zf_numbered_file f;

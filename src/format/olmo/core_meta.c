@@ -22,8 +22,8 @@ struct known_file {
 struct reading {
     const struct zf_limits *lim;
     struct zf_arena *a;
-    zf_vec(const char *) file; /* of core_meta.file */
-    struct known_file *files;  /* uthash: their numbers */
+    zf_vec(const char *) file; /* becomes core_meta.file */
+    struct known_file *files;  /* uthash: numbers of the files */
     zf_vec(struct core_tensor) tensor;
 };
 
@@ -91,7 +91,7 @@ static void core_take_box(const struct zf_take *part, const struct core_tensor *
                        "its box is too large");
 }
 
-/* [begin, end) of the flattened tensor. */
+/* Reads [begin, end), a range of the flattened tensor. */
 static void core_take_range(const struct zf_take *pair, uint64_t elems, struct core_shard *s,
                             uint64_t *out)
 {
@@ -108,7 +108,7 @@ static void core_take_range(const struct zf_take *pair, uint64_t elems, struct c
            zf_take_must(pair, zf_add(s->n, out[1] - out[0], &s->n), "its ranges are too long"));
 }
 
-/* [[0, 33], [40, 44]], or in older files a single [0, 33]. */
+/* Reads [[0, 33], [40, 44]], or in older files a single [0, 33]. */
 static void core_take_ranges(const struct zf_take *flat, uint64_t elems, struct core_shard *s)
 {
     uint64_t n = zf_take_list(flat);
@@ -126,7 +126,7 @@ static void core_take_ranges(const struct zf_take *flat, uint64_t elems, struct 
     }
 }
 
-/* {"flattened_offsets": …} or a box; older files have the offsets themselves. */
+/* Reads {"flattened_offsets": …} or a box; older files have just the offsets. */
 static void core_take_part(const struct zf_take *part, const struct core_tensor *t, uint64_t elems,
                            struct core_shard *s)
 {
@@ -175,7 +175,7 @@ static void core_take_tensor(struct reading *r, const struct zf_take *x, struct 
     }
 }
 
-/* The tensor whose name was read. */
+/* Reads the tensor after its name. */
 static bool core_read_entry(struct reading *r, struct zf_jsonin *in, struct zf_err *err)
 {
     struct zf_taker taker = {.arena = r->a};
@@ -224,8 +224,7 @@ bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct z
     zf_auto(jsonin) struct zf_jsonin *in = zf_jsonin_new(src, 0, src->size, lim, err);
     bool ok = in && core_read(&r, in, err);
 
-    ok =
-        in && zf_jsonin_end(in, err) && ok; /* of a document that is not sound that is the reason */
+    ok = in && zf_jsonin_end(in, err) && ok; /* if the document is malformed, that is the error */
     *out = (struct core_meta){.n = r.tensor.n, .n_files = (uint32_t)r.file.n};
     if (ok) {
         out->tensor = zf_arena_copy(a, r.tensor.at, out->n, sizeof *out->tensor, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank's model file of OLMo's "local" layout: its shards of FSDP's flat parameters,
- * and where in them the parameters are.
+/* Reads one rank's model file of OLMo's "local" layout: its shards of FSDP's flat parameters,
+ * and where the parameters are in them.
  *
  * {"modules": [{"name": text, "handles": [{"flat_param.data": vector, …}, …]}, …]}.
  * Source: olmo/checkpoint.py, LocalShardedCheckpointer (0.2 … 0.6); torch/distributed/fsdp/
@@ -15,10 +15,10 @@
 
 #include "save.h"
 
-/* Key of a handle's state dict. */
+/* A key of a handle's state dict. */
 #define FLAT(key) "flat_param." key
 
-/* One handle while it is read. */
+/* A handle that is being read. */
 struct reading {
     struct zf_keeper *k;
     struct zf_torch *t;
@@ -54,9 +54,9 @@ static void flat_take_shape(const struct zf_take *shape, const struct zf_take *n
                         p->name, p->len, n));
 }
 
-/* Lays the parameters so that each begins at a multiple of `align` elements, with what is left at the
- * end, and says whether that is what the n entries of v are.  Source: _flat_param.py,
- * _init_flat_param_and_metadata (2.1 ... 2.14). */
+/* True if the entries of v are the lengths of the parameters and of the padding that makes each begin at a
+ * multiple of `align` elements, with any further padding at the end; sets the pads.  Source:
+ * _flat_param.py, _init_flat_param_and_metadata (2.1 ... 2.14). */
 static bool flat_pads_are(const struct olmo_flat *f, const struct zf_pv *v, uint64_t align)
 {
     uint64_t n = zf_pv_len(v), at = 0, total = 0, len;
@@ -73,13 +73,14 @@ static bool flat_pads_are(const struct olmo_flat *f, const struct zf_pv *v, uint
             return false;
     }
     if (f->n > 0)
-        f->param[f->n - 1].pad = 0; /* the end of the vector is padded for the ranks' sake */
+        f->param[f->n - 1].pad =
+            0; /* padding at the end only makes the ranks' shards equally long */
     return at == n ||
            (at + 1 == n && f->n > 0 && zf_pv_u64(zf_pv_item(v, at), &f->param[f->n - 1].pad));
 }
 
-/* torch >= 2.1 lists what is between the parameters as well, (35, 1, 7, 1, 7), and does not say which
- * entries are padding: each parameter begins at a multiple of 16 bytes. */
+/* torch >= 2.1 also lists the padding between parameters, (35, 1, 7, 1, 7), without saying which entries
+ * are padding: each parameter begins at a multiple of 16 bytes. */
 static void flat_take_pads(const struct reading *r)
 {
     struct zf_take pads = zf_take_key(r->handle, FLAT("_numels_with_padding"));
@@ -95,9 +96,9 @@ static void flat_take_pads(const struct reading *r)
                        "it does not match \"flat_param._numels\" with padding in between");
 }
 
-/* ---- which part of each parameter is here ---- */
+/* ---- which part of each parameter is in this shard ---- */
 
-/* Ends are inclusive on disk. */
+/* Sets the part of a parameter; `last` is inclusive, as in the file. */
 static void flat_take_part(const struct reading *r, const struct zf_take *x, struct olmo_param *p,
                            uint64_t at, uint64_t first, uint64_t last)
 {
@@ -127,7 +128,7 @@ static void flat_take_info(const struct reading *r, const struct zf_take *info,
         return;
     uint64_t here = zf_take_u64(&n), from = zf_take_u64(&first), to = zf_take_u64(&last);
     uint64_t place = zf_take_u64(&at);
-    if (p->len == 0 || info->t->failed) /* nothing can be here of nothing */
+    if (p->len == 0 || info->t->failed) /* an empty parameter has no part */
         return;
     flat_take_part(r, info, p, place, from, to);
     (void)zf_take_must(info, p->part.n == here,
@@ -136,15 +137,15 @@ static void flat_take_info(const struct reading *r, const struct zf_take *info,
                        p->name, here, from, to);
 }
 
-/* torch <= 2.0.1: (start, end) of the parameters from the first to the last index only, one behind
- * the other in the shard. */
+/* torch <= 2.0.1: (start, end) only of the parameters from the first to the last index, which are
+ * consecutive in the shard. */
 static void flat_take_offsets(const struct reading *r)
 {
     struct zf_take offsets = zf_take_key(r->handle, FLAT("_shard_param_offsets"));
     struct zf_take which = zf_take_key(r->handle, FLAT("_shard_indices"));
     uint64_t n = zf_take_list(&offsets), at = 0;
 
-    if (n == 0) /* nothing but padding: the indices are (0, 0) then */
+    if (n == 0) /* only padding: then the indices are (0, 0) */
         return;
     struct zf_take first = zf_take_item(&which, 0), last = zf_take_item(&which, 1);
     uint64_t j = zf_take_u64(&first), end = zf_take_u64(&last);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OLMo's full checkpoints in safetensors, whose names are pickled paths (key64.h).  Those in torch.save
- * files alone, family torch reads. */
+/* OLMo's full checkpoints in safetensors, whose names are pickled paths (key64.h).  Format torch reads those
+ * that have only torch.save files. */
 #include "layouts.h"
 
 #include <stdio.h>
@@ -14,9 +14,9 @@
 
 #include "key64.h"
 
-/* OLMo loads X.safetensors where there is one, else X.pt.
- * Source: olmo/checkpoint.py, load_state_dict and FullCheckpointer (0.2 … 0.6); other.pt is what
- * train.pt was called before. */
+/* OLMo loads X.safetensors if it exists, else X.pt.
+ * Source: olmo/checkpoint.py, load_state_dict and FullCheckpointer (0.2 … 0.6); other.pt is the former
+ * name of train.pt. */
 static const struct full_stem {
     const char *name, *head; /* head: first step of its paths, or NULL */
     enum zf_torch_role role;
@@ -27,9 +27,9 @@ static const struct full_stem {
 
 enum { FULL_STEMS = sizeof full_stem / sizeof full_stem[0], FULL_HEAD = 4096 };
 
-/* ---- is it one? ---- */
+/* ---- recognizing a save ---- */
 
-/* The first name in the text of a header, behind __metadata__, whose values are texts. */
+/* The first tensor name in the JSON text of a header, after __metadata__, whose values are strings. */
 static const char *full_first_name(const char *p, size_t *n)
 {
     static const char meta[] = "{\"__metadata__\":";
@@ -83,7 +83,7 @@ const char *full_find(const struct zf_save *save, const struct zf_open_opts *o)
 
 /* One tensor of one file. */
 struct full_value {
-    struct zf_path path; /* its head in front */
+    struct zf_path path; /* begins with the file's head */
     bool pickled;
     const struct zf_st_entry *entry;
     struct zf_source *src; /* borrowed */
@@ -93,12 +93,12 @@ struct full_value {
 struct full {
     struct olmo_save *s;
     struct zf_st_files files;
-    const struct full_stem *stem[FULL_STEMS]; /* of each of the files */
+    const struct full_stem *stem[FULL_STEMS]; /* the stem of each file */
     zf_vec(struct full_value) value;
     struct zf_names *names;
 };
 
-/* Puts the head of the file in front of a path. */
+/* Inserts the head of the file at the front of a path. */
 static bool full_set_head(struct full *f, struct full_value *v, struct zf_err *err)
 {
     const char *head = v->stem->head;
@@ -198,7 +198,7 @@ static bool full_draft(const struct full *f, const struct full_value *v, struct 
 
 /* ---- the save ---- */
 
-/* Adds the parts that exist as torch.save files only. */
+/* Adds the parts that exist only as torch.save files. */
 static bool full_add_torch(const struct full *f, struct zf_err *err)
 {
     struct olmo_save *s = f->s;

@@ -9,11 +9,11 @@
 #include <zf/base/arena.h>
 #include <zf/base/limits.h>
 
-/* Might the name be one, by its first letters?  "gA" is the opcode PROTO with a protocol below 16. */
+/* True if the first letters look like such a name: "gA" is the opcode PROTO with a protocol below 16. */
 bool key64_looks(const char *name, size_t n);
 
-/* Takes the name apart; texts are in a.  pickled: the tensor's bytes are a pickle of the value.
- * Errors: ZF_E_FORMAT it is none; ZF_E_LIMIT; of the arena. */
+/* Decodes the name; strings are allocated in a.  pickled: the tensor's bytes are a pickle of the value.
+ * Errors: ZF_E_FORMAT it is not such a name; ZF_E_LIMIT; of the arena. */
 bool key64_read(const char *name, size_t n, const struct zf_limits *lim, struct zf_arena *a,
                 struct zf_path *out, bool *pickled, struct zf_err *err) ZF_CHECKED;
 

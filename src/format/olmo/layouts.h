@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts of OLMo, rows of zf/assemble/layouts.h: where a save of one is, and reading it.  Each has a file of its
- * own, which says what it is. */
+/* The layouts of OLMo, rows of zf/assemble/layouts.h: a function that finds a save and one that reads it.  Each layout
+ * has a separate file, which describes it. */
 #ifndef OLMO_LAYOUTS_H
 #define OLMO_LAYOUTS_H
 
 #include "save.h"
 
-/* The first file whose names are pickled paths (of the store, or the one that was pointed at); looks at the heads of the
- * files that OLMo would have written. */
+/* The first file whose names are pickled paths, in the store or the file that was given; reads the headers of files
+ * that are named as OLMo names them. */
 const char *full_find(const struct zf_save *save, const struct zf_open_opts *o);
-/* The directory that has the model's files: "model", or "" when the store is that directory itself.  They look at names
- * and the head of one file. */
+/* The directory with the model's files: "model", or "" if the store is that directory.  These functions check names and
+ * the head of one file. */
 const char *sharded_find(const struct zf_save *save, const struct zf_open_opts *o);
 const char *core_find(const struct zf_save *save, const struct zf_open_opts *o);
 const char *local_find(const struct zf_save *save, const struct zf_open_opts *o);
 const char *unsharded_find(const struct zf_save *save, const struct zf_open_opts *o);
-/* Are its rank files the optimizer's part alone?  A moment is a vector of what a rank has of its
- * parameter then, and of what only model/ says: two equal halves would pass for one. */
+/* Finds rank files of the optimizer without model/.  Only model/ says which part of its parameter a rank's
+ * moment vector is: without it, equal halves on two ranks could be taken for one vector. */
 const char *local_find_optim(const struct zf_save *save, const struct zf_open_opts *o);
 
-/* Each drafts everything of the save; ctx: the struct olmo_save. */
+/* Each function drafts the whole save; ctx: the struct olmo_save. */
 bool full_open(void *ctx, const char *where, struct zf_err *err) ZF_CHECKED;
 bool sharded_open(void *ctx, const char *where, struct zf_err *err) ZF_CHECKED;
 bool core_open(void *ctx, const char *dir, struct zf_err *err) ZF_CHECKED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OLMo's "local" layout: model/, optim/ and train/ with a torch.save file a rank, in which FSDP1's flat
- * parameters lie as each rank had them.  docs/formats/olmo.md says what is where. */
+/* OLMo's "local" layout: model/, optim/ and train/ with a torch.save file per rank, which contains the rank's
+ * shards of FSDP1's flat parameters.  docs/formats/olmo.md describes the files. */
 #include "layouts.h"
 
 #include <inttypes.h>
@@ -15,10 +15,10 @@
 
 static const char local_files[] = "rank%r.pt";
 
-/* ---- is it one? ---- */
+/* ---- recognizing a save ---- */
 
-/* Does the head of the file, in which the pickle begins, name what OLMo puts there?  torch writes
- * data.pkl first and never compresses it. */
+/* True if the beginning of the file, with the start of the pickle, has the keys that OLMo writes.  torch
+ * writes data.pkl first and never compresses it. */
 static bool local_head_fits(struct zf_source *src)
 {
     char head[2048];
@@ -56,7 +56,7 @@ const char *local_find(const struct zf_save *save, const struct zf_open_opts *o)
                                                   : NULL;
 }
 
-/* Do the groups name parameters as FSDP1 does? */
+/* True if the groups name parameters in the way of FSDP1. */
 static bool local_has_wrapped(const struct zf_pv *groups)
 {
     const struct zf_pv *names =
@@ -99,9 +99,9 @@ bool local_refuse_optim(void *ctx, const char *where, struct zf_err *err)
 
 /* ---- the ranks' files ---- */
 
-/* Where the shards of the flat parameters are; of replicas the first one that can be read. */
+/* Where a shard of the flat parameters is: with replicas, in the first file that can be read. */
 struct local_shard {
-    const char *path, *why;     /* whose file; why: it could not be read */
+    const char *path, *why;     /* the file; why it could not be read */
     struct zf_tensor_ref *data; /* [first.n], or NULL */
 };
 
@@ -111,7 +111,7 @@ struct local_reading {
     struct zf_copy_check copies;
 };
 
-/* The parts that a file describes must be those of its rank. */
+/* Checks that the parts a file describes are those of its rank. */
 static bool local_check_parts(const struct olmo_local *l, const struct olmo_flats *f,
                               uint32_t shard, struct zf_err *err)
 {
@@ -134,7 +134,7 @@ static bool local_check_parts(const struct olmo_local *l, const struct olmo_flat
     return true;
 }
 
-/* The reference of a vector, without what is in the arena of its file. */
+/* Replaces the pointers of a vector's reference into its file's arena, so that it outlives that. */
 static void local_detach(struct zf_tensor_ref *data)
 {
     static const uint64_t one = 1;
@@ -165,7 +165,8 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
     return true;
 }
 
-/* Records the bytes of a shard that belong to no parameter: FSDP aligns each to 16 bytes, and the whole vector to the ranks. */
+/* Records the padding of a shard: FSDP aligns each parameter to 16 bytes, and pads the whole vector to a multiple
+ * of the ranks. */
 static bool local_record_padding(struct zf_build *b, const struct olmo_flat *f, struct zf_err *err)
 {
     const uint64_t each = zf_dtype_info(f->data.dtype)->bytes;
@@ -202,7 +203,7 @@ static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f,
     return s->data != NULL;
 }
 
-/* Reads one file with the parts of every parameter, which are forgotten then. */
+/* Reads one file; except for the first file, the parts of parameters that it lists are not kept. */
 static bool local_read_rank(void *ctx, uint64_t rank, struct zf_err *err)
 {
     struct local_reading *r = ctx;

@@ -13,7 +13,7 @@ static uint64_t local_ceil(uint64_t n, uint64_t by)
     return n / by + (n % by != 0);
 }
 
-/* The length of a flat parameter, padding between the parameters included. */
+/* The length of a flat parameter, including padding between the parameters. */
 static uint64_t local_vector_len(const struct olmo_flat *f)
 {
     uint64_t n = 0;
@@ -31,8 +31,8 @@ static bool local_is_cut_by(const struct olmo_flats *f, uint32_t n_shards)
     return true;
 }
 
-/* All ranks share one vector, or, with HYBRID_SHARD and NO_SHARD, each replica's ranks do, which are
- * numbered one behind the other.  Source: torch/distributed/fsdp/_init_utils.py (device mesh
+/* Finds how many ranks share a vector: all or, with HYBRID_SHARD and NO_SHARD, those of a replica, which are
+ * numbered consecutively.  Source: torch/distributed/fsdp/_init_utils.py (device mesh
  * "replicate" x "shard", 2.0 ... 2.14). */
 static bool local_find_shards(struct olmo_local *l, struct zf_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimizer of a "local" save: optim/rank3.pt is the state dict of that rank's torch optimizer, in
- * which the moments of a parameter have the elements that the rank's flat parameter has of it. */
+/* The optimizer of a "local" save: optim/rank3.pt is the state dict of that rank's torch optimizer, in which
+ * a parameter's moments have the same elements as its part in the rank's flat parameter. */
 #include "local_lay.h"
 
 #include <inttypes.h>
@@ -10,17 +10,17 @@
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 
-/* One key of one parameter's state: either every rank has its part of it, or all have the same
+/* One key of a parameter's state: either each rank has a part of a tensor, or all have the same
  * number. */
 struct optim_state {
-    UT_hash_handle hh; /* of key and parameter */
+    UT_hash_handle hh; /* hash of key and parameter */
     struct zf_draft *draft;
-    const char *key, *path;      /* path: of the file that it was first met in */
-    uint32_t param;              /* its number in olmo_local.where */
+    const char *key, *path;      /* path: the first file that has it */
+    uint32_t param;              /* index in olmo_local.where */
     struct zf_tensor_ref first;  /* the number, or the first part */
-    double number;               /* where that is no tensor; first.n is 0 then */
-    bool shared;                 /* all have the same */
-    struct zf_tensor_ref **part; /* [n_shards] of which those that were read are set; not shared */
+    double number;               /* the number if it is not a tensor; then first.n is 0 */
+    bool shared;                 /* all ranks have the same number */
+    struct zf_tensor_ref **part; /* [n_shards] the parts read, or NULL; unless shared */
 };
 
 /* An optimizer's integer id. */
@@ -34,7 +34,7 @@ struct optim_reading {
     struct zf_ranks ranks;
     struct optim_state *state;
     struct zf_copy_check copies;
-    const char **why; /* [ranks.n]: why a file could not be read */
+    const char **why; /* [ranks.n] why a file could not be read */
     uint32_t n_read;
     /* of the file being read */
     struct zf_torch *t;
@@ -44,10 +44,11 @@ struct optim_reading {
     struct olmo_part_of_rank {
         bool in;
         struct zf_flat_piece p;
-    } here; /* what the rank has of the parameter that is looked at */
+    } here; /* the rank's part of the current parameter */
 };
 
-/* Degraded: notes a failure about a rank's file, which is as good as missing; *why_out (in the arena) is its message. */
+/* Degraded: notes the failure of a rank's file, which is then treated as missing; *why_out: its message, in the
+ * arena. */
 static bool optim_forgive(const struct optim_reading *r, const char **why_out, struct zf_err *err)
 {
     *why_out =
@@ -152,7 +153,7 @@ static bool optim_differs(const struct optim_reading *r, const struct optim_stat
                    s->key, optim_param(r, s->param)->name, s->path);
 }
 
-/* How many numbers are compared, whatever the number of ranks. */
+/* The most numbers that are compared, whatever the number of ranks. */
 enum { OPTIM_COMPARED = 1 << 12 };
 
 static bool optim_is_compared(const struct optim_reading *r, const struct optim_state *s)
@@ -162,7 +163,7 @@ static bool optim_is_compared(const struct optim_reading *r, const struct optim_
     return ((uint64_t)s->param + r->rank) % every == 0;
 }
 
-/* A number that all ranks have, as a tensor without dimensions. */
+/* Adds a number that all ranks have, given as a tensor without dimensions. */
 static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, bool new,
                              const struct zf_tensor_ref *x, struct zf_err *err)
 {
@@ -183,7 +184,7 @@ static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, boo
                                         (same || optim_differs(r, s, err)));
 }
 
-/* The same as Python's number. */
+/* Does the same for a Python number. */
 static bool optim_add_number(struct optim_reading *r, struct optim_state *s, bool new,
                              const struct zf_pv *v, struct zf_err *err)
 {
@@ -208,7 +209,7 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
     return s->shared;
 }
 
-/* A vector, or, of a parameter that is not sharded (NO_SHARD), its shape. */
+/* True for a vector or, if the parameter is not sharded (NO_SHARD), for its shape. */
 static bool optim_has_shape(const struct olmo_param *p, const struct zf_tensor_ref *x)
 {
     return x->ndim == 1 || zf_shape_equal(x->ndim, x->shape, p->ndim, p->shape);
@@ -268,7 +269,7 @@ static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_p
     struct optim_state *s = zf_table_make_id(r->state, zf_hash(param, text, (size_t)n), err);
     if (!s)
         return false;
-    /* an entry of a file that then failed is as good as new */
+    /* an entry without data, left by a file that failed, counts as new */
     bool new = !s->draft && !s->shared;
     if (new) {
         s->key = zf_arena_str(r->l->save->a, text, n, err);
@@ -337,7 +338,7 @@ static bool optim_read_rank(struct optim_reading *r, uint32_t rank, struct zf_er
     return t && (optim_read_file(r, err) || zf_err_in(err, "%s", r->path));
 }
 
-/* Every part of every state must have been there; those of files that could not be read are lost. */
+/* Checks that all parts of a state were found; parts in files that could not be read are lost. */
 static bool optim_check_state(struct optim_reading *r, struct optim_state *s, struct zf_err *err)
 {
     struct olmo_where at = r->l->where[s->param];
@@ -367,8 +368,8 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
     return true;
 }
 
-/* The first shard that has something of a parameter whose file could be read, or the lost file of the
- * first; NULL: the parameter has no elements. */
+/* Why a parameter's state is lost, if all files with a part of it could not be read (*rank: the first
+ * of them); else NULL. */
 static const char *optim_only_lost(const struct optim_reading *r, uint32_t param, uint32_t *rank)
 {
     struct olmo_where at = r->l->where[param];
@@ -387,8 +388,8 @@ static const char *optim_only_lost(const struct optim_reading *r, uint32_t param
     return why;
 }
 
-/* Of a parameter that only lost files have, the state is lost to the name; it is taken to have what
- * others have. */
+/* Parameters that are only in lost files lose even the names of their states: adds as missing
+ * those that other parameters have. */
 static bool optim_add_lost(struct optim_reading *r, const struct optim_state *like,
                            struct zf_err *err)
 {
@@ -414,7 +415,7 @@ struct optim_done {
     UT_hash_handle hh;
 };
 
-/* Calls optim_add_lost once a key. */
+/* Calls optim_add_lost once per key. */
 static bool optim_add_all_lost(struct optim_reading *r, struct zf_err *err)
 {
     struct optim_done *done = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of OLMo and OLMo-core that no other family reads as they are.  Which layout it is,
- * the files decide: the config of an unsharded save names a sharded layout as well.
- * docs/formats/olmo.md says what is where. */
+/* Checkpoints of OLMo and OLMo-core that no other format can read.  The files decide which layout it is,
+ * because the config of an unsharded save also names a sharded layout.
+ * docs/formats/olmo.md describes the files. */
 #include <zf/format.h>
 
 #include "layouts.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OLMo's "torch_new" and OLMo-core from 1.0 on: a DCP directory model_and_optim/ and the trainer's state
- * beside it.  Without the latter, family dcp reads the same. */
+/* OLMo's "torch_new" and OLMo-core from 1.0 on: a DCP directory model_and_optim/ next to the trainer's
+ * state.  Without the latter, format dcp reads it. */
 #include "layouts.h"
 
 #include <zf/dcp.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the optimizer's step counts, parameter by parameter, with each other and with the trainer's:
- * often the only evidence in a save of files of another step. */
+/* Compares the optimizer's step counts of parameters with each other and with the trainer's: often only
+ * these show that a save contains files of another step. */
 #include "save.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* How many are read: behind an address an item of a DCP is several round trips. */
+/* The most steps that are read: from a remote DCP, each takes several round trips. */
 enum { STEPS_MOST = 16 };
 
-/* One parameter's count. */
+/* The step count of a parameter. */
 struct steps_one {
     struct zf_spot of;
     double n;
 };
 
-/* Of a tensor of one number; false: it is none, or cannot be read, which its own first read will say. */
+/* Reads a tensor of one number; false: it is not one, or cannot be read, which a read of its file reports. */
 static bool steps_read(struct zf_draft *d, double *out)
 {
     enum zf_dtype dtype = zf_draft_type(d).dtype;
@@ -59,7 +59,8 @@ static bool steps_note_two(struct olmo_save *s, const struct steps_one *a,
                          a->n, a->of.name, b->n, b->of.name);
 }
 
-/* A state that is saved before the first step was made for the purpose and counts one.
+/* Notes a difference from the trainer's step of more than one: a state saved before the first step was
+ * initialized by a dummy step, which it counts.
  * Source: torch/distributed/checkpoint/state_dict.py, _init_optim_state (2.4 ... 2.13). */
 static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, struct zf_err *err)
 {

@@ -46,7 +46,7 @@ bool train_check_world(uint32_t world, const struct zf_ranks *r, struct zf_err *
 
 /* ---- the trainer's state ---- */
 
-/* Keys that every rank repeats.  Source: olmo/train.py, Trainer.trainer_state_dict (0.2 ... 0.6);
+/* Keys whose values are equal on all ranks.  Source: olmo/train.py, Trainer.trainer_state_dict (0.2 ... 0.6);
  * olmo_core/train/trainer.py, state_dict (1.0 ... 3.0). */
 static const char *const train_key[] = {"global_step", "epoch", "world_size",
                                         "global_train_tokens_seen", "max_steps"};
@@ -98,8 +98,8 @@ static bool train_show(struct olmo_save *s, struct zf_torch *t, const char *path
 struct train_reading {
     struct olmo_save *s;
     uint32_t world;
-    uint64_t n_ranks;      /* by world_size of the files themselves; 0: they do not say */
-    struct zf_agree *said; /* by the first one */
+    uint64_t n_ranks;      /* the world_size in the files; 0: not recorded */
+    struct zf_agree *said; /* the values of the first file */
 };
 
 static bool train_read(struct train_reading *r, const char *path, struct zf_err *err)
@@ -108,7 +108,7 @@ static bool train_read(struct train_reading *r, const char *path, struct zf_err 
     zf_auto(agree) struct zf_agree *said = t ? train_values(r->s, t, path, err) : NULL;
 
     if (!said) {
-        /* No tensor of the model depends on it. */
+        /* A damaged file is left out: no tensor of the model depends on it. */
         return err->code != ZF_E_IO && err->code != ZF_E_STALE && err->code != ZF_E_NOMEM &&
                zf_leave_out(r->s->b, path, NULL, err);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of OLMo-core's unsharding besides model.pt: model/chunk-00000.pt …, dicts of some tensors each,
- * or a file for each tensor, which is called by its name with dashes for dots.
+/* Output of OLMo-core's unsharding other than model.pt: model/chunk-00000.pt …, each a dict of some tensors,
+ * or a file per tensor, named after it with dashes for dots.
  * Source: olmo_core/distributed/checkpoint/__init__.py, unshard_checkpoint (2.0 … 3.0). */
 #include "layouts.h"
 
@@ -23,13 +23,13 @@ static bool unsharded_is_chunk(const char *name)
     return zf_numbered_fits(unsharded_chunks, name, &f);
 }
 
-/* Is the entry a file that unsharding may have written? */
+/* True if the entry is a file that unsharding may have written. */
 static bool unsharded_is_file(const struct zf_entry *e)
 {
     return e->kind != ZF_ENTRY_DIR && zf_name_ends(e->name, unsharded_tail);
 }
 
-/* A chunk, or a file that holds a tensor and nothing else. */
+/* True for a chunk, or a file that contains just a tensor. */
 static bool unsharded_file_fits(struct zf_store *st, const char *dir, const char *name,
                                 const struct zf_limits *lim)
 {
@@ -54,7 +54,7 @@ static bool unsharded_dir_fits(struct zf_store *st, const char *dir, const struc
     return false;
 }
 
-/* Weights in the root itself are what is meant then. */
+/* True if the root has weights of its own, which take precedence over model/. */
 static bool unsharded_has_root_weights(struct zf_store *st)
 {
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++)
@@ -79,7 +79,7 @@ const char *unsharded_find(const struct zf_save *save, const struct zf_open_opts
 
 /* ---- values ---- */
 
-/* A tensor and where it was said to be. */
+/* A tensor and the file that it is in. */
 struct unsharded_tensor {
     const char *key, *path;
     struct zf_tensor_ref ref;
@@ -87,9 +87,9 @@ struct unsharded_tensor {
 
 struct unsharded {
     struct olmo_save *s;
-    const char *head; /* in front of the keys: "optim", or "" */
+    const char *head; /* prefix of the keys: "optim", or "" */
     struct zf_names *names;
-    zf_vec(const char *) path; /* files of the directory that is read */
+    zf_vec(const char *) path; /* files of the directory being read */
     zf_vec(struct unsharded_tensor) tensor;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Safetensors files of torch_checkpointing contain only the ranks' shards of tensors; metadata.pkl says where they belong:
+/* Safetensors files of torch_checkpointing contain only shards of tensors; metadata.pkl says where they belong:
  *   nested_path_to_metadata: {'["head.weight"]': [{sharding_metadata: {type, data}, ranks: [0, 2]}, …]}
  *   data of DTensorShardingMetadata: global_shape, dtype, mesh_spec {mesh_shape, mesh_data}, placements [{type, dim}]
  * Source: torch_checkpointing 0.1.1, resharding (DTensorShardingMetadata), SafetensorsSerialization. */
