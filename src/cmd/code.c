@@ -34,7 +34,7 @@ static void code_note_path(void *ctx, const struct zf_file_stats *s)
     f->full = f->full || !to || !*to;
 }
 
-/* True for files that only zerofs verify scans: their pickles are spread among the weights. */
+/* True for files that only zerofs verify scans: their pickles, if any, are spread among the weights. */
 static bool code_is_later(const char *path)
 {
     const char *dot = strrchr(path, '.');

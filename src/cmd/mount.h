@@ -26,8 +26,7 @@ bool mountable_automount(const char *mountpoint);
 /* The parent of the serving process (the worker), which unmounts however the worker ends. */
 
 struct supervise {
-    const char *
-        mountpoint; /* absolute, without symbolic links; or /dev/fd/N, mounted by another program */
+    const char *mountpoint; /* absolute, no symbolic links; or /dev/fd/N, mounted by another */
     /* Runs in the worker, a child process; returns its exit code.  It reports through `link`, which is
      * at end of file when the supervisor has ended. */
     int (*work)(void *ctx, int link);

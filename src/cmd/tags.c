@@ -31,9 +31,8 @@ struct tags {
     const char *run;
     const struct opts *o;
     struct zf_saves list;
-    char *opened; /* the save that is opened without -o tag=, or NULL */
-    struct tags_save
-        *known; /* the result for that save, item n_known of the list; NULL once it was taken */
+    char *opened;            /* the save that is opened without -o tag=, or NULL */
+    struct tags_save *known; /* result of that save, list item n_known; NULL once taken */
     size_t n_known;
     struct page page;
 };
@@ -88,7 +87,7 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     struct tags *t = ctx;
 
-    if (i == t->n_known && t->known) /* no other thread looks at it */
+    if (i == t->n_known && t->known) /* only one thread gets here */
         return zf_give(t->known);
     struct opts o = *t->o; /* borrows its strings */
     struct tags_save *s = calloc(1, sizeof *s);

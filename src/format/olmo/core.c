@@ -72,7 +72,7 @@ struct core_part {
     const char **why;       /* [meta.n_files] why it could not be read */
     struct zf_sorted entry; /* pairs: hash of file and key, address of its zf_st_entry */
     uint32_t
-        world; /* number of ranks with a file here or in metadata.json; ranks without data have empty files */
+        world; /* ranks with a file here or in metadata.json; those without data have empty ones */
 };
 
 static bool core_read_meta(struct core_part *p, struct zf_err *err)

@@ -10,9 +10,8 @@
 #include "join.h"
 
 struct hf_parts {
-    char *index; /* path of the index JSON, or NULL */
-    const char
-        *weights; /* directory of the weights, "" = that of the save; NULL = there are none */
+    char *index;           /* path of the index JSON, or NULL */
+    const char *weights;   /* their directory, "" = that of the save; NULL = there are none */
     const char *optimizer; /* the directory of the optimizer, or NULL */
     bool dcp;              /* the optimizer is a DCP save; else safetensors with an index */
 };

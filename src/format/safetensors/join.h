@@ -17,8 +17,7 @@ struct st_join_how {
     const struct zf_st_index *number; /* names every tensor, and the number of its files */
     const char *tied; /* the name in `number` that may be in no file, as it is tied to another */
     const char *set;  /* the set of all tensors; NULL = chosen by the naming rules */
-    struct zf_names
-        *names; /* rules to use, after st_join_add_names; NULL = from these tensors alone */
+    struct zf_names *names; /* rules to use, after st_join_add_names; NULL = their own */
 };
 
 /* Adds every tensor of the files to b.  All names of the index, and of `number` except `tied`, must be in a file.

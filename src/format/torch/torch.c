@@ -160,8 +160,7 @@ static bool torch_is_other(const char *name)
 /* Which files are complete, judged by the names in a directory. */
 struct torch_names {
     struct zf_series_list series;
-    bool
-        whole; /* there are weights that lack nothing: an index names them, or a whole series holds them */
+    bool whole; /* there are complete weights: by an index, or as a complete series */
 };
 
 /* Checks series of shards, whose names give their number if there is no index.  Next to complete weights, an incomplete
