@@ -49,7 +49,7 @@ static void people_line(const struct page *p, const char *label, const struct zf
 
 /* ---- the first line ---------------------------------------------------------------------------- */
 
-/* "DeepSpeed ZeRO-3, 8 ranks (TP 2), DeepSpeed 0.18.9, step 1,000, 2026-11-20 17:03" */
+/* Adds "DeepSpeed ZeRO-3, 8 ranks (TP 2), DeepSpeed 0.18.9, step 1,000, 2026-11-20 17:03". */
 static void people_origin(struct zf_out *to, const json_t *j)
 {
     const json_t *written = json_object_get(j, "written");
@@ -237,7 +237,7 @@ static const char *people_inside(const char *path, const char *file)
     return file + n + strspn(file + n, "/");
 }
 
-/* "rank3.pt is missing: 12 tensors, 3.1 GiB lost" */
+/* Prints "rank3.pt is missing: 12 tensors, 3.1 GiB lost". */
 static void people_damage(const struct page *p, const json_t *j)
 {
     const json_t *list = json_object_get(j, "damage");
@@ -274,7 +274,7 @@ static void people_code(const struct page *p, const json_t *code)
     }
 }
 
-/* "hf/ lacks config.json: -o side=DIR; …" */
+/* Prints "hf/ lacks config.json: -o side=DIR; …". */
 static void people_remedies(const struct page *p, const json_t *j)
 {
     zf_auto(out) struct zf_out t = {0};

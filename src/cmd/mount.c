@@ -19,9 +19,9 @@
 #include "remote.h"
 #include "where.h"
 
-/* Three processes in the background: the command waits for one byte of the supervisor, which waits
- * for the worker's report that the mount answers; the end of the pipe without the byte means
- * failure, and the exit code says which.  In the foreground the command is the supervisor. */
+/* A mount in the background has three processes: the command waits for one byte from the supervisor, which
+ * waits for the worker's report that the mount answers; end of file without the byte means failure, and
+ * the supervisor's exit code is the command's.  In the foreground the command is the supervisor. */
 struct service {
     const struct mount_job *job;
     int notify;         /* the supervisor's end of the pipe to the command; -1 in the foreground */

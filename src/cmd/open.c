@@ -364,12 +364,12 @@ static bool open_has_tensors(const struct zf_checkpoint *c)
 bool open_is_refused(const char *path, const struct opts *o, const struct zf_checkpoint *c,
                      struct zf_err *why_out)
 {
-    struct opts again = *o; /* borrows its texts */
+    struct opts again = *o; /* borrows its strings */
 
     if (c->n_notes == 0)
         return false;
     again.degraded = false;
-    again.model_cache = (char *)"off"; /* what the files say now */
+    again.model_cache = (char *)"off"; /* read the files themselves */
     zf_auto(checkpoint) struct zf_checkpoint *plain = open_checkpoint(path, &again, why_out);
     return !plain;
 }

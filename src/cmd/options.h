@@ -47,7 +47,7 @@ struct opts {
 
     bool given[N_OPTIONS];
     bool by_mount8; /* the options come from mount(8), which adds "rw" unless "ro" is given */
-    uint32_t shown; /* show, as bits of enum zf_show */
+    uint32_t shown; /* the value of show=, as bits of enum zf_show */
     struct zf_limits lim;
 };
 

@@ -21,7 +21,7 @@ bool param_walk(struct zf_tree *t, const char *path, struct param *out);
 bool param_match(struct zf_tree *t, const char *path, const struct zf_each *each,
                  struct zf_err *err) ZF_CHECKED;
 
-/* The path of a raw tensor file from the root of the tree, malloc'ed; NULL without memory. */
+/* The path of a raw tensor file from the root of the tree, malloc'ed; NULL: out of memory. */
 char *param_path(const struct zf_set *s, const struct zf_tensor *t);
 
 #endif

@@ -131,7 +131,7 @@ static uint64_t show_slots(uint64_t n)
     return n > SHOW_AXIS ? SHOW_AXIS : n;
 }
 
-/* The index of slot i of an axis with n elements. */
+/* The index of the element printed in slot i of an axis with n elements. */
 static uint64_t show_slot(uint64_t n, uint64_t i)
 {
     return n > SHOW_AXIS && i >= SHOW_AXIS / 2 ? n - SHOW_AXIS + i : i;

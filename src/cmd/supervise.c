@@ -238,7 +238,7 @@ static void supervise_watch_worker(struct watch *w)
         if (w->deadline && supervise_now_ms() >= w->deadline) {
             if (w->killed_by_us)
                 return;
-            /* Stopped, or held by a source.  In the latter case even this waits for the source. */
+            /* It is stopped, or hangs in a source; in the latter case even SIGKILL waits for the source. */
             w->killed_by_us = true;
             w->unanswered = w->late;
             (void)kill(w->worker, SIGKILL);

@@ -146,7 +146,7 @@ static bool unsharded_read_chunk(struct unsharded *u, struct zf_torch *t, const 
     return true;
 }
 
-/* "blocks-0-w.pt" -> "blocks.0.w"; names of parameters have no dashes. */
+/* The tensor's name: "blocks.0.w" for "blocks-0-w.pt"; names of parameters have no dashes. */
 static const char *unsharded_name_of(const struct unsharded *u, const char *path,
                                      struct zf_err *err)
 {
