@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a place in a file system to a sealed checkpoint.
+/* Finds and opens the checkpoint at a path.
  *
- * People point at a file, a save, the directory of a training run, or one above it; scripts add
- * -o tag=.  src/find goes from there to the one save that is meant, or says why none is
- * (locate.c): match.c asks the families about a directory, latest.c and promise.c follow the files
- * that name the latest save, saves.c looks further down, save_word.c resolves -o tag=, and
- * foreign.c knows what zerofs does not read.  open.c then lets the family that won describe the
- * save, adds the side files, and seals. */
+ * Users name a file, a save, the directory of a training run, or one above it; scripts add -o tag=.  src/find finds the
+ * one save that is meant, or says why there is none (locate.c): match.c probes a directory with all families, latest.c
+ * and promise.c follow the files that name the latest save, saves.c searches the directories below, save_word.c
+ * resolves -o tag=, and foreign.c recognizes formats that zerofs does not read.  open.c then lets the family that fits
+ * describe the save, adds the side files, and seals. */
 #ifndef ZF_FIND_H
 #define ZF_FIND_H
 
@@ -14,31 +13,31 @@
 
 /* Finds the checkpoint that st means, chooses the format, opens and seals it.  Takes its own
  * reference on st.
- * Errors: ZF_E_UNKNOWN nothing fits (the sentence says what to point at, if something near does);
- * ZF_E_FORMAT; ZF_E_USAGE unknown format or tag. */
+ * Errors: ZF_E_UNKNOWN no format fits (the message suggests another path if one nearby does); ZF_E_FORMAT; ZF_E_USAGE
+ * unknown format or tag. */
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
                               struct zf_err *err) ZF_CHECKED;
 
-/* The i-th kind of source that one family alone makes, or NULL: no more. */
+/* The i-th kind of source that only one family makes, or NULL: no more. */
 const struct zf_source_kind *zf_find_kind(size_t i);
 
 /* The name of the i-th family, as -o format= takes it, or NULL: no more. */
 const char *zf_find_format(size_t i);
 
-/* The saves of a run directory, in order of age, newest last.  Freed with zf_saves_free. */
+/* The saves of a run directory, oldest first.  Free it with zf_saves_free. */
 struct zf_saves {
     char **name; /* malloc'ed array of malloc'ed paths */
     size_t n;
     size_t latest; /* the one that `latest` names; n = none */
-    size_t weak;   /* unfinished ones that were left out */
-    bool begun;    /* all of them are unfinished, or without weights: none was left out */
-    bool part;     /* there are directories that were not looked at: there may be more */
-    /* why it cannot be known whether one of them is a save; code ZF_OK: it can */
+    size_t weak;   /* number of unfinished saves that were left out */
+    bool begun;    /* all saves are unfinished or without weights, so none was left out */
+    bool part;     /* some directories were not examined: there may be more saves */
+    /* why it is not known whether one of the directories is a save; code ZF_OK: all are known */
     struct zf_err unknown;
 };
 bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                    struct zf_err *err) ZF_CHECKED;
-/* The directories of a run directory whose names are those of saves, whatever they hold. */
+/* Lists the directories of a run directory that are named like saves, whatever they contain. */
 bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 void zf_saves_free(struct zf_saves *s);
 

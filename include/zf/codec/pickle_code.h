@@ -14,7 +14,7 @@ struct zf_code_use {
     char *module, *name; /* one allocation, at `module`; cut to ZF_CODE_NAME */
     uint64_t at;         /* where it is first imported */
     uint64_t
-        called; /* where it is first called: by REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST; a method of it by BUILD and the like */
+        called; /* where it is first called: by REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST; or its method, by BUILD etc. */
     uint64_t given; /* where it is first among the arguments of a call, which may call it */
     bool
         attributes; /* builtins.getattr, used only for attributes of globals, with plain names, that are never called */
