@@ -13,7 +13,7 @@
  * Types that are only bits, and packed quantized ones, in hexadecimal. */
 void zf_number_text(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p);
 
-/* The same for JSON, which has neither NaN nor complex numbers: those are strings. */
+/* The same for JSON, which has no NaN, infinities or complex numbers: these become strings. */
 void zf_number_json(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p);
 
 /* The bits of the element, highest first, as hexadecimal digits. */

@@ -17,11 +17,11 @@ struct zf_slice {
     } axis[ZF_SLICE_DIMS];
 };
 
-/* All of a tensor of that shape; ndim at most ZF_SLICE_DIMS. */
+/* Makes the slice of a whole tensor of that shape; ndim at most ZF_SLICE_DIMS. */
 void zf_slice_all(struct zf_slice *out, uint32_t ndim, const uint64_t *shape);
 
-/* text: with its brackets.  Bounds are cut as Python cuts them, a single index must exist.
- * Errors: ZF_E_USAGE no such notation, an index out of range, more axes than the tensor has, a step of 0. */
+/* text: with its brackets.  Bounds are clipped as in Python; a single index must exist.
+ * Errors: ZF_E_USAGE invalid notation, an index out of range, more axes than the tensor has, a step of 0. */
 bool zf_slice_parse(struct zf_slice *out, const char *text, uint32_t ndim, const uint64_t *shape,
                     struct zf_err *err) ZF_CHECKED;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /.zerofs/: index.json, stats.json, log and, at the top of a mount, mount.json, laid over another
- * tree.  Hidden: found by name, never listed, so that cp -r and find take the checkpoint and nothing
- * else. */
+/* Adds /.zerofs/ to another tree: index.json, stats.json, log and, at the top of a mount, mount.json.  It is found by
+ * name but never listed, so that cp -r and find see only the checkpoint. */
 #ifndef ZF_OVERLAY_CONTROL_H
 #define ZF_OVERLAY_CONTROL_H
 
@@ -9,34 +8,32 @@
 #include <zf/tree.h>
 
 struct zf_control_opts {
-    struct zf_log *log; /* borrowed; NULL: log_text is asked instead */
-    /* Waits until the index can be made, as zf_tree_ops.ready; NULL: it always can. */
+    struct zf_log *log; /* borrowed; NULL: log_text is called instead */
+    /* Waits until the index can be made, like zf_tree_ops.ready; NULL: it always can. */
     bool (*ready)(void *ctx, struct zf_err *err);
-    /* All give malloc'ed text; ctx is handed to them.  index is asked once (live: at every read),
-     * the others at every read. */
+    /* All return malloc'ed text and get ctx.  index is called once (live: at every read), the others at every read. */
     char *(*index)(void *ctx, size_t *n_out, struct zf_err *err);
     char *(*stats)(void *ctx, size_t *n_out, struct zf_err *err);
     char *(*log_text)(void *ctx, size_t *n_out);
-    /* Says why nothing can be looked into, where there is no tree below. */
+    /* Gives the reason why directories cannot be read, if there is no inner tree. */
     void (*why)(void *ctx, struct zf_err *err);
     void *ctx;
-    bool live; /* index.json may change */
-    bool
-        tells; /* the log is told of directories that cannot be looked into; a run's saves tell it themselves */
+    bool live;  /* index.json may change */
+    bool tells; /* log directories that cannot be read; the saves of a run log this themselves */
 };
 
-/* Takes `inner` (freed with the tree, and on failure); NULL: an empty directory that cannot be looked into. */
+/* Takes `inner` (freed with the tree, and on failure); NULL: an empty directory that cannot be read. */
 struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_opts *o,
                                struct zf_err *err) ZF_CHECKED;
 
 /* Adds mount.json, which never changes, to a tree made by zf_control_new.  Takes text (malloc'ed). */
 void zf_control_set_mount(struct zf_tree *t, char *text);
 
-/* Fills modes.json, which is beside it, empty until then.  Takes text (malloc'ed).  Thread: any;
- * the first call counts. */
+/* Sets the contents of modes.json, which is next to it and empty until then.  Takes text (malloc'ed).  Thread: any;
+ * only the first call has an effect. */
 void zf_control_set_modes(struct zf_tree *t, char *text);
 
-/* Takes bits off the modes of everything in a tree made by zf_control_new. */
+/* Clears bits in the modes of all files and directories of a tree made by zf_control_new. */
 void zf_control_withhold(struct zf_tree *t, uint16_t bits);
 
 /* The same over the tree of one checkpoint. */

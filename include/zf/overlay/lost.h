@@ -8,15 +8,15 @@
 #include <zf/model/model.h>
 #include <zf/overlay/log.h>
 
-/* "7 of 12 tensors have lost bytes: FILE is missing (zerofs info -v lists them)" goes to the log.
- * Nothing, when nothing is lost. */
+/* Logs "7 of 12 tensors have lost bytes: FILE is missing (zerofs info -v lists them)", or nothing if nothing is
+ * lost. */
 void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log);
 
 /* The lost ranges of a tensor, [{"first", "end", "file", "why"}]; at most a few dozen, then
  * {"more": true}.  A reference, or NULL without memory. */
 json_t *zf_lost_ranges(const struct zf_tensor *t);
-/* Every damaged tensor: [{"set", "name", "lost_bytes"}]; those of which only the name is left have
- * "file" and "why" instead. */
+/* Every damaged tensor: [{"set", "name", "lost_bytes"}]; tensors of which only the name is known have "file" and "why"
+ * instead of "set" and "lost_bytes". */
 json_t *zf_lost_json(const struct zf_checkpoint *c);
 
 #endif

@@ -8,19 +8,19 @@
 
 struct zf_choice; /* zf/find.h */
 
-/* Filled by whoever knows what the user asked for. */
+/* Set from the user's options. */
 struct zf_run_opts {
     const struct zf_limits *lim;
     const struct zf_opener *opener; /* of the run; NULL = zf_store_dir */
-    /* Gives the tree of the save `tag` of the directory `run`.  *withheld_out: bits of 0555 that are
-     * taken off its modes. */
+    /* Opens the tree of the save `tag` of the directory `run`.  *withheld_out: bits of 0555 that are cleared from its
+     * modes. */
     struct zf_tree *(*open)(void *ctx, const char *run, const char *tag, uint16_t *withheld_out,
                             struct zf_err *err);
-    /* Gives the tree of the newest save of `run` that is whole, as the choice says. */
+    /* Opens the tree of the newest complete save of `run`, by the rules of the choice. */
     struct zf_tree *(*open_whole)(void *ctx, const char *run, const struct zf_choice *choice,
                                   uint16_t *withheld_out, struct zf_err *err);
-    uint64_t poll_ns; /* how often open_whole is asked */
-    /* The bits of a save that was not opened yet, by the directory it is in. */
+    uint64_t poll_ns; /* interval of calls of open_whole, nanoseconds */
+    /* The withheld bits of a save that was not opened yet, from the directory that contains it. */
     uint16_t (*withheld)(void *ctx, const char *dir);
     void *ctx;
 };

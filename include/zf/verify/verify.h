@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a checkpoint whole and right?  Every file that it is made of is read once, in large steps, and checked against all
- * that is recorded of it; what is found is told as it is found. */
+/* Verifies a checkpoint.  Reads each of its files once, in large steps, checks it against everything that is recorded
+ * about it, and reports findings as they occur. */
 #ifndef ZF_VERIFY_VERIFY_H
 #define ZF_VERIFY_VERIFY_H
 
@@ -9,25 +9,25 @@
 #include <zf/tree.h>
 #include <zf/verify/finding.h>
 
-/* How far it is; any thread may look. */
+/* Progress; any thread may read it. */
 struct zf_verify_progress {
-    atomic_uint_fast64_t bytes, all; /* read, and to be read */
+    atomic_uint_fast64_t bytes, all; /* read so far, and in total */
     atomic_uint_fast32_t files, n_files;
 };
 
 struct zf_verify_opts {
     const struct zf_verify_tensor *tensor; /* [n] */
     size_t n;
-    bool part;  /* these are not all: files without any of them are left out */
+    bool part;  /* these are not all tensors: files that contain none of them are left out */
     bool quick; /* structure only */
     bool
         coverage; /* are bytes shown nowhere looked for?  Only of a checkpoint that was opened with zf_open_opts.copies, and
                     * of which nothing was left out since */
     uint32_t jobs; /* threads, at least 1 */
     const struct zf_limits *lim;
-    const struct zf_err *refused; /* why it opens as degraded only; NULL: it opens otherwise, too */
-    /* A list of SHA-256 sums as sha256sum(1) writes it, or NULL: of files of the checkpoint, named from the directory that
-     * was opened or from that of the shards, or of files of the tree. */
+    const struct zf_err *refused; /* why it only opens as degraded; NULL: it also opens normally */
+    /* A list of SHA-256 sums as sha256sum(1) writes it, or NULL: of files of the checkpoint, relative to the opened
+     * directory or that of the shards, or of files of the tree. */
     const char *list;
     const char *list_name;                                /* for sentences */
     struct zf_tree *tree;                                 /* of the checkpoint */
@@ -43,8 +43,9 @@ struct zf_verify_sum {
     uint64_t count[ZF_WEIGHTS];    /* findings */
 };
 
-/* c: opened as degraded, and from its files, not from a model that was kept.  False: it could not be done, which says
- * nothing of the checkpoint; damage is no failure.  Errors: ZF_E_USAGE o->list is none, ZF_E_NOMEM. */
+/* c: must be opened as degraded, and from its files, not from a cached model.  False: it could not be verified, which
+ * does not mean that it is damaged; damage is no failure.  Errors: ZF_E_USAGE o->list is not such a list;
+ * ZF_E_NOMEM. */
 bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,
                struct zf_verify_sum *out, struct zf_err *err) ZF_CHECKED;
 
