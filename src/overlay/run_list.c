@@ -7,18 +7,18 @@
 
 #include <zf/find.h>
 
-/* The numbers of a save that is not open: RUN_LIST_OWN * serial is its root, those that follow are control files, whose
- * own numbers are CONTROL + a few. */
+/* Inode numbers of a save that is not open: RUN_LIST_OWN * serial is its root, the following ones are its control
+ * files, whose numbers in the save's own tree are CONTROL + a small number. */
 #define CONTROL (1ull << 63)
 #define SERIALS (1u << 28)
-/* Ranges are of units of this many numbers, as a tree's shelves are, and begin behind all small numbers. */
+/* Ranges consist of units of 2^UNIT_SHIFT numbers, as a tree's shelves, and begin after all small numbers. */
 #define UNIT_SHIFT 32
 #define UNITS (1ull << (63 - UNIT_SHIFT))
-/* Of a tree that does not say how many numbers it has. */
+/* Units for a tree that does not report how many numbers it has. */
 #define UNITS_OF_ANY (1ull << (51 - UNIT_SHIFT))
-/* Saves that were current/ and of which nothing is open that stay, at most. */
+/* At most this many saves that were current/ are kept although nothing of them is open. */
 #define IDLE_OLD 4
-/* The run directory is looked at this often. */
+/* The run directory is listed again after this time. */
 #define FRESH_SECONDS 1
 
 /* ---- one save -------------------------------------------------------------------------------- */
@@ -70,8 +70,8 @@ static struct run_entry *list_entry_new(struct run_list *t, const struct zf_entr
 
 /* ---- which saves there are ------------------------------------------------------------------- */
 
-/* Under the lock.  The place of the save of that name, or of that file name; list.n: there is none.  near: where it
- * may well be. */
+/* The index of the save with that name or file name; list.n: none.  near: where it probably is.  Pre: the lock is
+ * held. */
 static size_t list_find(const struct run_list *t, const char *name, bool file, size_t near)
 {
     for (size_t i = 0; i < t->list.n; i++) {
@@ -83,7 +83,7 @@ static size_t list_find(const struct run_list *t, const char *name, bool file, s
     return t->list.n;
 }
 
-/* Under the lock.  e is no longer there: its numbers lead nowhere. */
+/* Removes the inode numbers of e, which is gone.  Pre: the lock is held. */
 static void list_forget(struct run_list *t, const struct run_entry *e)
 {
     size_t n = 0;
@@ -95,7 +95,7 @@ static void list_forget(struct run_list *t, const struct run_entry *e)
     t->latest = t->latest == e ? NULL : t->latest;
 }
 
-/* Under the lock.  Its place among those that are shown no more; old.n: it is none of them. */
+/* The index of e among the saves that are no longer shown; old.n: none.  Pre: the lock is held. */
 static size_t list_find_old(const struct run_list *t, const struct run_entry *e)
 {
     size_t i = 0;
@@ -114,13 +114,13 @@ static bool list_has(const struct run_list *t, const struct run_entry *e)
     return i < t->list.n || list_find_old(t, e) < t->old.n;
 }
 
-/* Removed and made again: another directory, or one in which other files are. */
+/* Is this still the directory of e?  Not if it was removed and made again. */
 static bool list_is_same(const struct run_entry *e, const struct zf_entry *dir)
 {
     return !dir || (e->dir.dev == dir->id.dev && e->dir.ino == dir->id.ino);
 }
 
-/* Under the lock.  The save `name`, which was at `at` in the table if it is the same. */
+/* Returns the save `name`, the existing one at index `at` if it is the same.  Pre: the lock is held. */
 static struct run_entry *list_take_entry(struct run_list *t, struct zf_store *st, const char *name,
                                          size_t at, struct zf_err *err)
 {
@@ -134,7 +134,7 @@ static struct run_entry *list_take_entry(struct run_list *t, struct zf_store *st
     return e;
 }
 
-/* References that are given back without the lock: freeing a save may wait for its files. */
+/* Releases references, without the lock, because freeing a save may wait for its files. */
 static void list_unref(struct run_entry **e, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -142,7 +142,8 @@ static void list_unref(struct run_entry **e, size_t n)
     free(e);
 }
 
-/* Under the lock.  The table becomes what is listed now; *old_out[*n_out], each with a reference, is what it was. */
+/* Replaces the table by the current listing; *old_out[*n_out]: the previous one, each with a reference.  Pre: the
+ * lock is held. */
 static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_saves *list,
                       struct run_entry ***old_out, size_t *n_out, struct zf_err *err)
 {
@@ -174,8 +175,8 @@ static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_s
     return true;
 }
 
-/* A new store each time: a store's listing never changes.  Reading the directory may take as long as its storage
- * likes; only who looks a save up by its name waits for that. */
+/* Uses a new store each time, because a store's listing never changes.  Reading the directory may be slow; only lookups
+ * of saves by name wait for it. */
 bool run_list_look(struct run_list *t, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = zf_store_by(t->o.opener, t->path, t->o.lim, err);
@@ -243,7 +244,7 @@ struct run_entry *run_list_by_name(struct run_list *t, const char *file)
 
 /* ---- inode numbers --------------------------------------------------------------------------- */
 
-/* Under the lock, once e is open: its range. */
+/* Assigns the range of e, which is open.  Pre: the lock is held. */
 static uint64_t list_range(struct run_list *t, struct run_entry *e, struct zf_tree *tree)
 {
     const uint64_t inos = tree->ops->inos ? tree->ops->inos(tree) : 0;
@@ -311,7 +312,7 @@ struct run_entry *run_list_of(struct run_list *t, uint64_t ino, uint64_t *inner_
     return run_entry_ref(ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, inner_out));
 }
 
-/* ---- one at a time, and those before it --------------------------------------------------------- */
+/* ---- -o current: the save shown, and earlier ones ----------------------------------------------- */
 
 struct run_entry *run_list_shown(struct run_list *t)
 {
@@ -337,7 +338,7 @@ struct run_entry *run_list_opened(struct run_list *t, const char *name, const ch
     return save_take(e->save, tree, withheld, err) ? zf_give(e) : NULL;
 }
 
-/* The oldest of those that are shown no more, if it is one too many; the caller has its reference then. */
+/* Removes the oldest save that is no longer shown, if there are too many; the caller gets its reference. */
 static struct run_entry *list_take_old(struct run_list *t)
 {
     struct run_entry *gone = NULL;
