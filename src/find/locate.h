@@ -35,8 +35,8 @@ bool loose_is_model(struct zf_store *st, const struct match *m, const struct zf_
 bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits *lim,
                  struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 
-/* Fills l->beside and l->saves: "the files in this directory are shown; checkpoint-500 next to them is a save …";
- * not if s is empty.  Errors: ZF_E_NOMEM. */
+/* Fills l->beside: "the files in this directory are shown; checkpoint-500 next to them is a save …", and l->saves
+ * unless s is empty.  Errors: ZF_E_NOMEM. */
 struct located;
 bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err *err) ZF_CHECKED;
 

@@ -29,7 +29,7 @@ struct run_entry {
     char *name;
     char file[ZF_NAME_MAX + 1]; /* the name as one component, because it may contain a slash */
     struct zf_identity dir;     /* its directory, when first seen */
-    uint64_t held;              /* -o current: number of its inodes in use */
+    uint64_t held;              /* -o current: holds not yet dropped (run_list_hold) */
     uint64_t look;              /* number of the last look that found it */
     struct save *save;
 };
