@@ -12,7 +12,7 @@
 #include <zf/base/name.h>
 #include <zf/base/out.h>
 
-/* Patterns of numbered.h; only %r counts all ranks of the job. Source: transformers trainer.py, _save_rng_state
+/* Patterns of numbered.h; only %r counts all ranks of the job.  Source: transformers trainer.py, _save_rng_state
  * (4.x, 5.x); accelerate checkpointing.py, save_accelerator_state (0.20 … 1.x); NeMo AutoModel
  * components/checkpoint/checkpointing.py, save_on_dp_ranks, called with "rng" (0.1 … 0.7); nanotron
  * serialize/random.py (0.4). */
@@ -26,7 +26,7 @@ static const struct {
 };
 enum { RANKFILES_FORMS = sizeof rankfiles_form / sizeof rankfiles_form[0] };
 
-/* Names of shards that give the least number of ranks: the product of the counts for each letter. Source: torch
+/* Names of shards that give the least number of ranks: the product of the counts for each letter.  Source: torch
  * distributed/checkpoint/filesystem.py; deepspeed/runtime/engine.py, _get_zero_ckpt_name, which counts the ranks
  * of data and model parallelism; verl utils/checkpoint/fsdp_checkpoint_manager.py. */
 static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the central directory.  The entries' lengths, names and offsets are parsed here, because libzip is given a
- * run of entries at a time and does not report offsets.  All other fields come from libzip. Source: PKWARE APPNOTE
+ * run of entries at a time and does not report offsets.  All other fields come from libzip.  Source: PKWARE APPNOTE
  * 4.3.12, 4.5.3. */
 #include "dir.h"
 
