@@ -26,7 +26,7 @@ static inline void zf_auto_dcp(struct zf_dcp **d)
 /* Separate state dicts that make up one checkpoint: the same name in two of them means two tensors. */
 enum { ZF_DCP_GROUPS_MAX = 256 };
 struct zf_dcp_group {
-    const char *head;   /* a first step for paths that do not begin with it; NULL = none */
+    const char *head;   /* a first step for paths that have no similar one; NULL = none */
     const char *number; /* digits after the first step, for the second model; NULL = none */
 };
 /* Metadata read from here on belong to another state dict.  Without a call, all belong to one without head and number.

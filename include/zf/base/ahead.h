@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ordered parallel map: a few threads make items ahead, and the caller takes them in order.  For
- * example, the files of 1,000 ranks are opened and parsed while the first ones are used.  The caller
- * gets the same items, in the same order and with the same failures, as if it made each one itself. */
+/* Objects that a few threads make ahead and the caller takes in order: the files of 1,000 ranks are opened and parsed
+ * while the first ones are read.  The caller gets the same objects and failures, in the same order, as if it made each
+ * one itself when it needs it. */
 #ifndef ZF_BASE_AHEAD_H
 #define ZF_BASE_AHEAD_H
 
@@ -15,17 +15,18 @@ struct zf_ahead;
 struct zf_ahead_work {
     /* Makes thing i; NULL is a failure.  From any thread, each i once. */
     void *(*make)(void *ctx, uint64_t i, struct zf_err *err);
-    void (*drop)(void *made); /* frees what nobody took; NULL = it owns nothing */
+    void (*drop)(void *made); /* frees an object that was not taken; NULL = it owns nothing */
     void *ctx;                /* for make; it must outlive the struct zf_ahead */
-    /* Bytes that a thing takes until it is taken; NULL = nothing worth counting. */
+    /* Memory of an object until it is taken, bytes; NULL = negligible. */
     uint64_t (*weigh)(const void *made);
-    /* The most things that may be made or being made and not yet taken; 0 = ZF_AHEAD_FEW.  There are
-     * more than a few only while making one is mostly waiting, and what waits to be taken is light. */
+    /* The most objects that may be made or in the making and not yet taken; 0 = ZF_AHEAD_FEW.  There are more than a
+     * few only while making one is mostly waiting, and those not yet taken are small. */
     uint32_t most;
-    /* Making one is known to be mostly waiting: as many as `most` from the start, though no more than a few that are heavy. */
+    /* Making one is known to be mostly waiting: as many as `most` from the start, though no more than a few that are
+     * heavy. */
     bool slow;
-    /* Expected bytes of the first ones; 0 = not known.  Where two would be more than ZF_AHEAD_HEAVY, none is begun before
-     * it is asked for, as long as they are heavy: the last one that was taken may still be there. */
+    /* Expected bytes of the first ones; 0 = not known.  If two would exceed ZF_AHEAD_HEAVY, none is begun before it is
+     * asked for, as long as they are that large: the last one that was taken may still be in memory. */
     uint64_t likely;
     /* At once, however heavy; 0 = ZF_AHEAD_FEW, together no more than ZF_AHEAD_HEAVY, and two until one was weighed. */
     uint32_t few;
@@ -39,15 +40,15 @@ struct zf_ahead_work {
 #define ZF_AHEAD_HEAVY (64u << 20) /* … and of more than one thing of the few that are near */
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
-/* Gives the next thing, which is the caller's, or NULL and its failure; after a failure the ones
- * behind it can be taken nevertheless.  One thread takes, at most n times. */
+/* Returns the next object, which the caller then owns, or NULL and its failure; after a failure, the following ones can
+ * still be taken.  Called by one thread, at most n times. */
 void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err) ZF_CHECKED;
 
-/* The same of work that is done and makes nothing, so that what make gives need only not be NULL: takes all.
- * Errors: ZF_E_NOMEM; of the first that fails, behind which no more is begun. */
+/* Runs all n pieces of work, which make no objects: `make` returns any pointer but NULL for success.
+ * Errors: ZF_E_NOMEM; that of the first that fails, after which no more are begun. */
 bool zf_ahead_all(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
-/* Waits for what is being made.  NULL is fine. */
+/* Waits for objects in the making, then frees a.  NULL is fine. */
 void zf_ahead_free(struct zf_ahead *a);
 static inline void zf_auto_ahead(struct zf_ahead **a)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One lifetime, one free.  Born with a budget, so hostile input cannot eat the machine. */
+/* Memory with one lifetime, freed at once.  It has a budget, so hostile input cannot exhaust the machine's memory. */
 #ifndef ZF_BASE_ARENA_H
 #define ZF_BASE_ARENA_H
 
@@ -8,15 +8,14 @@
 
 struct zf_arena;
 
-/* Gives an empty arena that will hand out at most `budget` bytes.  Errors: ZF_E_NOMEM. */
+/* Makes an empty arena that hands out at most `budget` bytes.  Errors: ZF_E_NOMEM. */
 struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err) ZF_CHECKED;
 
-/* Memory for n things of `size` bytes, zeroed, aligned for any type; lives as long as the arena.
- * n * size = 0 gives a non-NULL pointer.  Errors: ZF_E_LIMIT budget, or the system gives no memory
- * though the budget would allow it. */
+/* Memory for n elements of `size` bytes, zeroed, aligned for any type; lives as long as the arena.  n * size = 0 gives
+ * a non-NULL pointer.  Errors: ZF_E_LIMIT the budget is exhausted, or the system is out of memory. */
 void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err *err) ZF_CHECKED;
 
-/* The same, with a copy of the n things at p, which n = 0 does not read. */
+/* The same, with a copy of the n elements at p, which is not read if n = 0. */
 void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size,
                     struct zf_err *err) ZF_CHECKED;
 

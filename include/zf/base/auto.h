@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clean-up at the end of a scope (GCC and Clang): `zf_auto(source) struct zf_source *s = NULL;`
- * calls zf_auto_source(&s) however the scope is left.  Each door defines the zf_auto_* of its
- * own types. */
+ * calls zf_auto_source(&s) however the scope is left.  Each header defines the zf_auto_* of its own types. */
 #ifndef ZF_BASE_AUTO_H
 #define ZF_BASE_AUTO_H
 
@@ -9,8 +8,7 @@
 
 #define zf_auto(type) __attribute__((cleanup(zf_auto_##type)))
 
-/* The pointer in `p`, which is NULL from then on: what is made in a scope and leaves it whole,
- * `return zf_give(s);` */
+/* Returns the pointer in `p` and sets p to NULL, so that the object outlives the scope: `return zf_give(s);` */
 #define zf_give(p)                                                                                 \
     __extension__({                                                                                \
         __typeof__(p) zf_given = (p);                                                              \

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Page-aligned memory for replies and for what is read before it is put in place, shared by all threads and
- * used again: the kernel clears fresh memory, which costs more than filling it.  The kernel wakes serving
- * threads in turn, so that with a buffer each a single reader's bytes would go through memory that
- * nobody has touched for a dozen requests; so the buffer that was given back last, which is still in
- * the processor's cache, is the one that is lent next.  Not on the stack, of which a thread has 2 MiB
- * where `ulimit -s` says unlimited. */
+/* Page-aligned buffers for replies and intermediate reads, shared by all threads and reused, because the kernel clears
+ * fresh memory, which costs more than filling it.  The kernel wakes serving threads in turn, so with one buffer per
+ * thread a single reader's bytes would go through memory that was not used for a dozen requests; instead, the buffer
+ * returned last, which is still in the CPU's cache, is lent next.  Not on the stack, of which a thread has 2 MiB if
+ * `ulimit -s` is unlimited. */
 #ifndef ZF_BASE_BUFFER_H
 #define ZF_BASE_BUFFER_H
 
@@ -21,7 +20,7 @@ struct zf_buffer {
     struct zf_buffer *next; /* of those that are not lent */
 };
 
-/* Lends a buffer with room for at least n bytes, whose contents mean nothing; NULL without memory. */
+/* Lends a buffer of at least n bytes with undefined contents; NULL if memory ran out. */
 struct zf_buffer *zf_buffer_take(size_t n);
 /* Takes it back; NULL is fine.  Not many are kept. */
 void zf_buffer_give(struct zf_buffer *b);

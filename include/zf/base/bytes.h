@@ -88,8 +88,8 @@ static inline uint64_t zf_bytes_be64(struct zf_bytes *b)
     return __builtin_bswap64(zf_bytes_le64(b));
 }
 
-/* A number of 7 bits a byte, the lowest first; the top bit says that more follow.  One that does not fit
- * 64 bits is bad. */
+/* Reads a number with 7 bits per byte, the lowest first; the top bit means that more follow.  Sets bad if it does not
+ * fit 64 bits. */
 static inline uint64_t zf_bytes_var(struct zf_bytes *b)
 {
     uint64_t v = 0;
@@ -107,7 +107,7 @@ static inline uint64_t zf_bytes_var(struct zf_bytes *b)
     return 0;
 }
 
-/* Borrows bytes whose number stands in front of them (zf_bytes_var); NULL (and bad) as zf_bytes_take. */
+/* Borrows bytes that are preceded by their number (zf_bytes_var); NULL (and bad) as zf_bytes_take. */
 static inline const void *zf_bytes_counted(struct zf_bytes *b, uint64_t *n_out)
 {
     *n_out = zf_bytes_var(b);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds of a clock that nobody sets: CLOCK_MONOTONIC. */
+/* Nanoseconds of CLOCK_MONOTONIC, which is never set. */
 static inline int64_t zf_clock_ns(void)
 {
     struct timespec t;

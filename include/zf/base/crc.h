@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sum of the bytes that gave `crc` (0: none) with p[n] behind them. */
+/* The CRC of the bytes whose CRC is `crc` (0: no bytes), followed by p[n]. */
 uint32_t zf_crc32(uint32_t crc, const void *p, size_t n);
 
 #endif

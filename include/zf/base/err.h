@@ -40,18 +40,18 @@ struct zf_err {
 bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* snprintf for sentences: one too long for out[n] is cut between words, and ends in "…". */
+/* snprintf for messages: one too long for out[n] is cut between words, and ends in "…". */
 void zf_say(char *out, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Ends the message with "; " and this hint: a remedy, or where else to look.  It takes the place of one that the message
- * has; a message too long for both is cut before it. */
+/* Appends "; " and this hint to the message: a remedy, or where else to look.  Replaces an earlier hint; if both are
+ * too long, the message before the hint is cut. */
 void zf_err_hint(struct zf_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Fills *err from errno, which it reads before anything else: "cannot <what>: <strerror>".
  * Returns false. */
 bool zf_fail_sys(struct zf_err *err, const char *what);
 
-/* For a failing place that gives a pointer: `return zf_null(zf_fail(...))`. */
+/* For failing in a function that returns a pointer: `return zf_null(zf_fail(...))`. */
 static inline void *zf_null(bool failed)
 {
     (void)failed;
@@ -67,23 +67,22 @@ bool zf_err_in(struct zf_err *err, const char *fmt, ...) __attribute__((format(p
  * terminated.  Returns out. */
 const char *zf_err_text(const struct zf_err *err, char *out, size_t n);
 
-/* Does the failure say nothing of what was asked for, so that "no" is no answer to it?  An I/O
- * error, missing permission, a server that fails, no memory: yes.  That nothing is there, or of
- * the wrong kind, or elsewhere: no. */
+/* True if the failure leaves open whether the requested thing exists: an I/O error, missing permission, a failing
+ * server, no memory.  False if it is known to be missing, of the wrong kind, or elsewhere. */
 bool zf_err_unknown(const struct zf_err *err);
 
-/* How often memory has run out in this process: who looks at it before and after knows whether a failure
- * may have been taken for an answer meanwhile. */
+/* How often memory has run out in this process: if it changed, a failure may have been taken for a negative answer in
+ * the meantime. */
 uint64_t zf_err_nomem_count(void);
 
-/* The only table from code to errno; what a read(2) answers.  Returns a positive errno. */
+/* The only table from code to errno, with which read(2) fails.  Returns a positive errno. */
 int zf_err_errno(const struct zf_err *err);
 
 /* The only table from code to exit status (zerofs(1)): 0 ok, 1 negative answer, 2 usage, 3 not a
  * checkpoint, 4 damaged or unsupported, 5 I/O. */
 int zf_err_exit(const struct zf_err *err);
 
-/* Forgets a failure that was handled. */
+/* Clears a failure that was handled. */
 static inline void zf_err_clear(struct zf_err *err)
 {
     err->code = ZF_OK;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes of a whole range through a descriptor: what a signal interrupts, or the kernel does in
- * parts, goes on. */
+/* Reads and writes whole ranges through a descriptor, and continues after signals and partial reads or writes. */
 #ifndef ZF_BASE_FD_H
 #define ZF_BASE_FD_H
 
@@ -18,8 +17,7 @@ static inline void zf_auto_fd(int *fd)
         (void)close(*fd);
 }
 
-/* Reads n bytes at off; returns how many there are, fewer than n only at the end of the file, or -1 and
- * errno. */
+/* Reads n bytes at off; returns the number of bytes read, fewer than n only at the end of the file, or -1 and errno. */
 ssize_t zf_fd_pread(int fd, void *p, size_t n, uint64_t off) ZF_CHECKED;
 
 /* Write all n bytes: at the descriptor's position, or at off.  False: errno says why. */

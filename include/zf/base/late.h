@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries that are loaded at their first use: what they bring along would cost every command more than the rest of its
- * start. */
+/* Libraries that are loaded at their first use: their dependencies would more than double the start-up time of every
+ * command. */
 #ifndef ZF_BASE_LATE_H
 #define ZF_BASE_LATE_H
 
@@ -17,8 +17,8 @@ struct zf_late {
     char why[240]; /* the reason why it could not be loaded; "" = it was */
 };
 
-/* Loads l->soname and finds its n functions, or says in l->why what was missing.  It stays loaded.  Once: the caller has
- * a pthread_once. */
+/* Loads l->soname and finds its n functions, or says in l->why what was missing.  It stays loaded.  Once: the caller
+ * has a pthread_once. */
 void zf_late_load(struct zf_late *l, const struct zf_late_name *name, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checked arithmetic on sizes and offsets that come from input.  Every function returns false on
- * overflow and then leaves *out alone. */
+ * overflow and then leaves *out unchanged. */
 #ifndef ZF_BASE_NUM_H
 #define ZF_BASE_NUM_H
 
@@ -26,7 +26,7 @@ __attribute__((warn_unused_result)) static inline bool zf_mul_add(uint64_t a, ui
     return zf_mul(a, b, &ab) && zf_add(ab, c, out);
 }
 
-/* Does [off, off + len) lie inside [0, size)?  Never overflows. */
+/* True if [off, off + len) lies inside [0, size).  Never overflows. */
 static inline bool zf_within(uint64_t off, uint64_t len, uint64_t size)
 {
     return off <= size && len <= size - off;

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Sets the size_t i to the first of 0 … n - 1 for which `is`, an expression of i, is true; to n where it is for none.  If it
- * is true for one, it is for all behind it. */
+/* Sets the size_t i to the first of 0 … n - 1 for which `is`, an expression of i, is true, or to n if there is none.
+ * If it is true for one i, it must be true for all greater ones. */
 #define ZF_SEARCH(i, n, is)                                                                        \
     for (size_t low_ = 0, high_ = (n); (i) = low_ + (high_ - low_) / 2, low_ < high_;)             \
         if (is)                                                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets for what there can be 10^6 of: 8 bytes an element, or 16 where elements are pairs.  They are
- * searched when all is there, or (zf_sorted_next) meanwhile.  {0} is an empty one. */
+/* Sets for 10^6 elements and more: 8 bytes per element, or 16 for pairs.  They are searched when they are complete or,
+ * with zf_sorted_next, while elements are added.  {0} is an empty one. */
 #ifndef ZF_BASE_SORTED_H
 #define ZF_BASE_SORTED_H
 
@@ -21,7 +21,7 @@ struct zf_sorted {
     size_t asked; /* how often, while not all of it was sorted */
 };
 
-/* Adds an element; of what is added twice one is kept.  False: ZF_E_NOMEM, the set is as it was. */
+/* Adds an element; duplicates are dropped.  False: ZF_E_NOMEM, the set is unchanged. */
 bool zf_sorted_add(struct zf_sorted *s, uint64_t v, struct zf_err *err) ZF_CHECKED;
 /* The same of a set of pairs. */
 bool zf_sorted_add_pair(struct zf_sorted *s, uint64_t first, uint64_t second,

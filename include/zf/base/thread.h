@@ -19,10 +19,10 @@ static inline void zf_auto_lock(pthread_mutex_t **m)
     (void)pthread_mutex_unlock(*m);
 }
 
-/* Starts one, and gives 0 or an errno.  Signals are for the threads that were there before. */
+/* Starts a thread in which signals are blocked.  Returns 0 or an errno. */
 int zf_thread_start(pthread_t *out, void *(*run)(void *), void *arg);
 
-/* Waits for the condition, as many milliseconds at most.  False: it was as many. */
+/* Waits for the condition, at most `ms` milliseconds.  False: the time is over. */
 bool zf_thread_wait(pthread_cond_t *cond, pthread_mutex_t *lock, unsigned ms);
 
 #endif

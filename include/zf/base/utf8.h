@@ -10,8 +10,8 @@
  * is none. */
 size_t zf_utf8_len(const char *p, size_t n);
 
-/* Does the character at p, of len bytes as zf_utf8_len has it, change how a terminal shows what is around it: a
- * control character (C0, DEL, C1), a mark or override of the writing direction, a separator of lines?
+/* True if the character at p, of len bytes as by zf_utf8_len, changes how a terminal shows the text around it: a
+ * control character (C0, DEL, C1), a mark or override of the writing direction, a line separator.
  * Source: Unicode 15, UnicodeData.txt (Cc, Zl, Zp), PropList.txt (Bidi_Control). */
 bool zf_utf8_obeyed(const char *p, size_t len);
 

@@ -13,10 +13,10 @@
 void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log);
 
 /* The lost ranges of a tensor, [{"first", "end", "file", "why"}]; at most a few dozen, then
- * {"more": true}.  A reference, or NULL without memory. */
+ * {"more": true}.  A reference, or NULL if memory ran out. */
 json_t *zf_lost_ranges(const struct zf_tensor *t);
 /* Every damaged tensor: [{"set", "name", "lost_bytes"}]; tensors of which only the name is known have "file" and "why"
- * instead of "set" and "lost_bytes". */
+ * instead of "lost_bytes". */
 json_t *zf_lost_json(const struct zf_checkpoint *c);
 
 #endif
