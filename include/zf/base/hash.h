@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keyed hashes.  Names come from the checkpoint: with a hash that has no key, whoever writes one
- * could choose a million names that fall into one bucket and make mounting quadratic.  The key is
- * drawn once a process, so hashes mean nothing outside of it.
- * SipHash-1-3; source: Aumasson & Bernstein, "SipHash: a fast short-input PRF" (2012). */
+/* Keyed hashes.  Names come from the checkpoint: without a key, the author of a checkpoint could choose a million names
+ * that fall into one bucket and make mounting quadratic.  The key is chosen once per process, so hashes are only valid
+ * within it.  SipHash-1-3; source: Aumasson & Bernstein, "SipHash: a fast short-input PRF" (2012). */
 #ifndef ZF_BASE_HASH_H
 #define ZF_BASE_HASH_H
 

@@ -15,7 +15,7 @@ static inline int zf_hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* The number of the n digits at p (at most 8); false: there is something else among them. */
+/* Reads the number of the n digits at p (at most 8); false: there are other characters among them. */
 __attribute__((warn_unused_result)) static inline bool zf_hex_number(const char *p, unsigned n,
                                                                      uint32_t *out)
 {

@@ -49,15 +49,15 @@ struct zf_limits {
 /* The defaults of the table. */
 struct zf_limits zf_limits_default(void);
 
-/* The memory that metadata may take of which `disk` bytes are on disk: meta_slack and meta_memory
- * for each of them.  Reading takes the same time for each byte, so it is bounded with it. */
+/* The memory that metadata of `disk` bytes on disk may take: meta_slack, plus meta_memory for each byte.  The time for
+ * reading is proportional to the memory, so this bounds it, too. */
 uint64_t zf_limits_meta(const struct zf_limits *lim, uint64_t disk);
 
 /* Applies one "name=number" (a size as zf_num_size reads it).
  * Errors: ZF_E_USAGE unknown name (the sentence lists the known ones) or not a number. */
 bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err *err) ZF_CHECKED;
 
-/* The first limit that a sentence names, as in "more than 5 tensors (limit tensors)"; NULL: it names none. */
+/* The first limit that a message names, as in "more than 5 tensors (limit tensors)"; NULL: it names none. */
 const char *zf_limits_named(const char *sentence);
 
 #endif

@@ -23,7 +23,7 @@ bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n) ZF_C
  * plain bytes, so it is a total order.  < 0, 0, > 0. */
 int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn);
 
-/* Does the text end in `tail`? */
+/* True if the text ends in `tail`. */
 bool zf_name_ends(const char *name, const char *tail);
 
 /* SHA-256 of p[n]. */

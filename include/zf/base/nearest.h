@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names most like one that was not found, for "did you mean ...?". */
+/* The names that are most similar to one that was not found, for "did you mean ...?". */
 #ifndef ZF_BASE_NEAREST_H
 #define ZF_BASE_NEAREST_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes or text being written; sticky like the cursor: once memory ran out `bad` stays set, and what
- * was written is not all there, so it is checked once, at the end.  A zero byte follows what is
- * written, so that it is a text as well. */
+/* A growing buffer of bytes or text.  If memory runs out, `bad` stays set and the contents are incomplete, so it is
+ * enough to check once, at the end.  A zero byte follows the contents, so that it is a C string, too. */
 #ifndef ZF_BASE_OUT_H
 #define ZF_BASE_OUT_H
 
@@ -31,7 +30,7 @@ static inline void zf_out_add(struct zf_out *o, const void *p, size_t n)
 }
 
 void zf_out_str(struct zf_out *o, const char *s);
-/* As printf writes it. */
+/* Appends as printf does. */
 void zf_out_fmt(struct zf_out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void zf_out_u8(struct zf_out *o, uint8_t v);
 void zf_out_le16(struct zf_out *o, uint16_t v);
@@ -39,7 +38,7 @@ void zf_out_le32(struct zf_out *o, uint32_t v);
 void zf_out_le64(struct zf_out *o, uint64_t v);
 /* As zf_bytes_var reads it. */
 void zf_out_var(struct zf_out *o, uint64_t v);
-/* The bytes p[n], their number in front. */
+/* Appends n (zf_out_var), then the bytes p[n]. */
 void zf_out_counted(struct zf_out *o, const void *p, size_t n);
 void zf_out_fill(struct zf_out *o, char c, size_t n);
 /* The number in decimal digits. */
@@ -54,7 +53,7 @@ void zf_out_json(struct zf_out *o, const char *p, size_t n);
 /* True unless memory ran out. */
 bool zf_out_ok(const struct zf_out *o, struct zf_err *err) ZF_CHECKED;
 
-/* The text, "" at first; good until the next write. */
+/* The text, "" at first; valid until the next write. */
 static inline const char *zf_out_text(const struct zf_out *o)
 {
     return o->p ? o->p : "";

@@ -12,7 +12,7 @@ bool zf_relpath_ok(const char *path);
 /* "dir/name", or "name" where dir is ""; malloc'ed.  NULL: ZF_E_NOMEM. */
 char *zf_relpath_join(const char *dir, const char *name, struct zf_err *err) ZF_CHECKED;
 
-/* Makes a path (malloc'ed, not empty) that need not lead anywhere absolute, from the working directory on. */
+/* Makes a path (malloc'ed, not empty) absolute, relative to the working directory; it need not exist. */
 bool zf_path_absolute(char **path, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular expressions by PCRE2, in the syntax that Python's re and PCRE2 share, on UTF-8.  What a match may cost is bounded,
- * whatever expression and name were made of. */
+/* Regular expressions by PCRE2, in the syntax that Python's re and PCRE2 share, on UTF-8.  The cost of a match is
+ * bounded for any expression and name. */
 #ifndef ZF_BASE_PATTERN_H
 #define ZF_BASE_PATTERN_H
 

@@ -47,8 +47,8 @@ static inline bool zf_table_full(unsigned n, struct zf_err *err)
     return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a table of %u names", n);
 }
 
-/* Enters e, which is not in yet, under the n bytes at p; both stay the caller's, unmoved, for as
- * long as e is in.  False: ZF_E_NOMEM, e is not in, the table is as it was. */
+/* Adds e, which must not be in the table, under the n bytes at p.  The caller keeps both, and must not move them while
+ * e is in the table.  False: ZF_E_NOMEM, the table is unchanged. */
 #define zf_table_add(table, p, n, e, err)                                                          \
     __extension__({                                                                                \
         HASH_ADD_KEYPTR(hh, table, p, n, e);                                                       \
@@ -62,7 +62,7 @@ static inline bool zf_table_full(unsigned n, struct zf_err *err)
         (e)->hh.tbl || zf_table_full(HASH_COUNT(table), err);                                      \
     })
 
-/* An entry of `size` bytes that are zero, with a copy of its key behind them. */
+/* Allocates an entry of `size` zero bytes, followed by a copy of its key. */
 static inline void *zf_entry_new(size_t size, const void *p, size_t n)
 {
     char *e = calloc(1, size + n);
@@ -72,7 +72,7 @@ static inline void *zf_entry_new(size_t size, const void *p, size_t n)
     return e;
 }
 
-/* The entry whose key is the n bytes at p; where there is none, a new one, zero but for `hh`, which
+/* The entry whose key is the n bytes at p; if there is none, a new one, zero except for `hh`, which
  * has a copy of the key (hh.key, hh.keylen) and is freed by zf_table_free() or
  * `zf_auto(uthash) struct foo *table = NULL;`: `UT_hash_handle hh` is the first member of such
  * entries.  NULL: ZF_E_NOMEM, the table is as it was. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A growing array: `zf_vec(struct line) lines;` declares { struct line *at; size_t n, cap; },
  * and {0} is an empty one; without a name its three members are those of the struct around it.
- * It doubles, so adding costs the same on average however many there are; adding moves what is
- * in it. */
+ * It doubles, so the average cost of adding is constant; adding may move the elements. */
 #ifndef ZF_BASE_VEC_H
 #define ZF_BASE_VEC_H
 
@@ -17,13 +16,12 @@
         size_t n, cap;                                                                             \
     }
 
-/* Room for `more` things of `each` bytes behind the n at `at`, which has room for *cap.  Returns
- * the array, perhaps moved.  NULL: ZF_E_NOMEM, and the array is as it was. */
+/* Makes room for `more` elements of `each` bytes after the n in `at`, which has room for *cap.  Returns the array,
+ * perhaps moved.  NULL: ZF_E_NOMEM, the array is unchanged. */
 void *zf_vec_grow(void *at, size_t n, size_t more, size_t *cap, size_t each,
                   struct zf_err *err) ZF_CHECKED;
 
-/* Makes room for `more` elements behind the last; what is there is not set.
- * False: ZF_E_NOMEM. */
+/* Makes room for `more` elements after the last one; they are not initialized.  False: ZF_E_NOMEM. */
 #define zf_vec_room(v, more, err)                                                                  \
     __extension__({                                                                                \
         __typeof__((v)->at) zf_at =                                                                \
@@ -32,8 +30,7 @@ void *zf_vec_grow(void *at, size_t n, size_t more, size_t *cap, size_t each,
         zf_at != NULL;                                                                             \
     })
 
-/* Adds an element and gives its address, good until the next one is added; it is all zero.
- * NULL: ZF_E_NOMEM. */
+/* Adds an element, all zero, and returns its address, valid until the next one is added.  NULL: ZF_E_NOMEM. */
 #define zf_vec_push(v, err)                                                                        \
     (zf_vec_room(v, 1, err) ? (__typeof__((v)->at))memset(&(v)->at[(v)->n++], 0, sizeof *(v)->at)  \
                             : NULL)

@@ -21,8 +21,8 @@ struct zf_verify_opts {
     bool part;  /* these are not all tensors: files that contain none of them are left out */
     bool quick; /* structure only */
     bool
-        coverage; /* are bytes shown nowhere looked for?  Only of a checkpoint that was opened with zf_open_opts.copies, and
-                    * of which nothing was left out since */
+        coverage; /* look for bytes that are shown nowhere; only if the checkpoint was opened with zf_open_opts.copies
+                    * and nothing was left out since */
     uint32_t jobs; /* threads, at least 1 */
     const struct zf_limits *lim;
     const struct zf_err *refused; /* why it only opens as degraded; NULL: it also opens normally */
