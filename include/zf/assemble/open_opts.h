@@ -18,7 +18,7 @@ struct zf_choice {
     /* Called for each save, the newest first: why it is skipped, or NULL for the one that is used. */
     void (*judged)(void *ctx, const char *name, const struct zf_err *why);
     void *ctx;
-    /* The save that the search will consider first, if that is known and only one; its model may be cached.  Else
+    /* The save that will be opened, if no other one is met before it, so that its cached model can be used; else
      * NULL. */
     const char *first;
 };
