@@ -13,7 +13,7 @@
 struct zf_ahead;
 
 struct zf_ahead_work {
-    /* Makes thing i; NULL is a failure.  From any thread, each i once. */
+    /* Makes object i; NULL is a failure.  From any thread, each i once. */
     void *(*make)(void *ctx, uint64_t i, struct zf_err *err);
     void (*drop)(void *made); /* frees an object that was not taken; NULL = it owns nothing */
     void *ctx;                /* for make; it must outlive the struct zf_ahead */
@@ -28,16 +28,17 @@ struct zf_ahead_work {
     /* Expected bytes of the first ones; 0 = not known.  If two would exceed ZF_AHEAD_HEAVY, none is begun before it is
      * asked for, as long as they are that large: the last one that was taken may still be in memory. */
     uint64_t likely;
-    /* At once, however heavy; 0 = ZF_AHEAD_FEW, together no more than ZF_AHEAD_HEAVY, and two until one was weighed. */
+    /* The number to make at once, however large; 0 = ZF_AHEAD_FEW, at most ZF_AHEAD_HEAVY together, and two until one
+     * was weighed. */
     uint32_t few;
 };
 
-/* Things 0 … n-1.  Without threads (n < 2, or none is to be had) each is made when it is taken.
- * Errors: ZF_E_NOMEM. */
 #define ZF_AHEAD_FEW 4
-#define ZF_AHEAD_FAR 32            /* for work that waits for something far away */
-#define ZF_AHEAD_ROOM (16u << 20)  /* bytes of things beyond the few */
-#define ZF_AHEAD_HEAVY (64u << 20) /* … and of more than one thing of the few that are near */
+#define ZF_AHEAD_FAR 32            /* `few` for remote work */
+#define ZF_AHEAD_ROOM (16u << 20)  /* bytes of objects beyond the first few */
+#define ZF_AHEAD_HEAVY (64u << 20) /* bytes of the first few together, if more than one */
+/* Starts the work for objects 0 … n-1.  Without threads (n < 2, or none can be created) each is made when
+ * it is taken.  Errors: ZF_E_NOMEM. */
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 /* Returns the next object, which the caller then owns, or NULL and its failure; after a failure, the following ones can
