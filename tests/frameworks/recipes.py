@@ -147,6 +147,7 @@ DEEPSEEK = {"num_key_value_heads": HEADS, **LATENT, "qk_nope_head_dim": 8, "qk_r
             "n_group": 1, "topk_group": 1}
 MLA = {"multi_latent_attention": True, "qk_layernorm": True, **LATENT, "qk_head_dim": 8, "qk_pos_emb_head_dim": 4, "num_experts": EXPERTS,
        "moe_shared_expert_intermediate_size": 2 * EXPERT_FFN, "moe_router_topk_scaling_factor": 1.5, "rotary_scaling_factor": 1.0}
+KINDS = ("sliding_attention", "full_attention")  # of layers; rope_theta alone is that of full ones, sliding ones get 500000
 WINDOWS = {"pattern": [6, 6, 6, -1], "force_full_attention_on_first_layer": False}
 
 
@@ -180,7 +181,8 @@ def cases():
            {**ARGS, **MLA, "moe_router_pre_softmax": True}, [{"moe_router_topk_scaling_factor": 1.0}, {"moe_router_pre_softmax": False}])
     yield ("deepseek 3", "DeepseekV3", config("DeepseekV3", **{**DEEPSEEK, "q_lora_rank": 10}, norm_topk_prob=True), megatron(moe=(1,)), args,
            {**ARGS, **MLA, "q_lora_rank": 10, "moe_router_score_function": "sigmoid"}, [{"q_lora_rank": None}, {"qk_head_dim": 6}])
-    yield ("olmo 3", "Olmo3", config("Olmo3", sliding_window=6, layer_types=["sliding_attention", "full_attention"]), olmo_core(BEHIND),
+    turning = dict.fromkeys(KINDS, {"rope_type": "default", "rope_theta": 10000.0})
+    yield ("olmo 3", "Olmo3", config("Olmo3", sliding_window=6, layer_types=list(KINDS), rope_parameters=turning), olmo_core(BEHIND),
            step, experiment("reordered_norm", sliding_window=WINDOWS), [experiment("reordered_norm", sliding_window={**WINDOWS, "pattern": [2, -1]})])
     yield ("flexolmo", "FlexOlmo", config("FlexOlmo", **MOE, norm_topk_prob=False), olmo_core(BEHIND, "default"), step,
            experiment("moe_reordered_norm", "default"), [experiment("moe_reordered_norm", "dropless")])
