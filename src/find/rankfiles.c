@@ -100,6 +100,9 @@ static void rankfiles_drop(struct zf_store *st, struct zf_numbered *l)
     l->file.n = n;
 }
 
+/* A note names at most this many missing files: file names alone may claim millions of ranks. */
+#define RANKFILES_NAMED 256u
+
 /* Notes which of the ranks 0 … n - 1 lack their file of a pattern; n is above all numbers that occur. */
 static bool rankfiles_check(struct zf_store *st, const struct zf_numbered *l, uint32_t n,
                             struct zf_build *b, struct zf_err *err)
@@ -111,7 +114,7 @@ static bool rankfiles_check(struct zf_store *st, const struct zf_numbered *l, ui
 
     if (l->file.n >= n)
         return true;
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = 0; r < n && r - i < RANKFILES_NAMED; r++) {
         struct zf_numbered_file f = l->file.at[0];
 
         if (i < l->file.n && l->file.at[i].number[0] == r) {

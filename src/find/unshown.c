@@ -98,6 +98,7 @@ struct unshown {
     enum unshown_kind kind;
     struct zf_sorted shown; /* hashes of the entries from which the checkpoint is made */
     struct zf_sorted told; /* hashes (alike) of files that are not shown, but mentioned in a note */
+    unsigned below;        /* directories examined two levels down */
 };
 
 /* Are there weight files directly in the directory?  sniff: also files of other states. */
@@ -114,25 +115,24 @@ static bool unshown_holds(const struct unshown *u, const char *dir, bool sniff)
     return false;
 }
 
-/* At most this many subdirectories are examined. */
-enum { UNSHOWN_BELOW = 16 };
+/* At most this many are examined in the whole save: on remote storage each takes a request. */
+enum { UNSHOWN_BELOW = 64 };
 
 /* Are there weights in the directory, or weights or a DCP save in one of its subdirectories? */
-static bool unshown_has_weights(const struct unshown *u, const char *dir)
+static bool unshown_has_weights(struct unshown *u, const char *dir)
 {
     char path[2 * ZF_NAME_MAX + 2];
-    unsigned n = 0;
 
     if (unshown_holds(u, dir, u->kind == UNSHOWN_ALL))
         return true;
-    for (struct zf_entries l = zf_store_entries(u->st, dir); l.e < l.end && n < UNSHOWN_BELOW;
-         l.e++) {
+    for (struct zf_entries l = zf_store_entries(u->st, dir);
+         l.e < l.end && u->below < UNSHOWN_BELOW; l.e++) {
         if (l.e->kind != ZF_ENTRY_DIR || save_name_is_ignored(l.e->name))
             continue;
         (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
+        u->below++;
         if (unshown_is_dcp(u->st, path) || unshown_holds(u, path, false))
             return true;
-        n++;
     }
     return false;
 }
@@ -154,7 +154,7 @@ static bool unshown_file(struct unshown *u, const char *name, bool alike)
 }
 
 /* Likewise for a directory.  Of each DCP save something should be shown. */
-static bool unshown_dir(const struct unshown *u, const char *name, bool alike)
+static bool unshown_dir(struct unshown *u, const char *name, bool alike)
 {
     char dir[ZF_NAME_MAX + 2];
 
