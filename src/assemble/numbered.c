@@ -320,8 +320,8 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
             want += numbered_place(&x, &l->file.at[i]) == want;
             numbered_name(l, first, &x, want, name, sizeof name);
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "it is missing, but %.100s exists, as do %zu of %" PRIu64 " are",
-                          first->name, end - from, n);
+                          "it is missing (%zu of %" PRIu64 " files found, like %.100s)", end - from,
+                          n, first->name);
             return zf_err_in(err, "%s%s%s", l->dir, slash, name);
         }
     }

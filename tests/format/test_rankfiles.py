@@ -38,11 +38,19 @@ without("accelerate", ACCELERATE, "random_states",
 without("transformers with DeepSpeed", "deepspeed/ds0_19_8_hftrainer_zero3_w2", "rng_state",
         ("rng_state_0.pth", "rng_state_0.pth is missing: 2 ranks wrote this save, and 1 left such a file"),
         ("rng_state_1.pth", "rng_state_1.pth is missing: 2 ranks wrote this save, and 1 left such a file"))
+# Data-parallel times model-parallel ranks, by the names of ZeRO's optimizer files.
+with tempfile.TemporaryDirectory() as folder:
+    whole = shutil.copytree(os.path.join(DATA, "deepspeed/ds0_19_8_autotp2_zero3_w4/global_step2"), os.path.join(folder, "global_step2"))
+    for rank in range(2):
+        with open(os.path.join(whole, f"rng_state_{rank}.pth"), "wb") as out:
+            out.write(b"x")
+    found = [n for n in notes(whole) if "rng_state" in n]
+    check("two data-parallel by two model-parallel ranks", len(found) == 1 and "4 ranks wrote this save, and 2 left such a file" in found[0], found)
 NANOTRON = "nanotron/tp2dp2_zero1_0.4"
 RANDOM = "random/tp-{}-of-2_dp-{}-of-2_pp-0-of-1.pt"
 without("nanotron", NANOTRON, "random/",
-        (RANDOM.format(1, 1), RANDOM.format(1, 1) + ": it is missing, but tp-0-of-2_dp-0-of-2_pp-0-of-1.pt exists, as do 3 of 4 are"),
-        (RANDOM.format(0, 1), RANDOM.format(0, 1) + ": it is missing, but tp-0-of-2_dp-0-of-2_pp-0-of-1.pt exists, as do 3 of 4 are"))
+        (RANDOM.format(1, 1), RANDOM.format(1, 1) + ": it is missing (3 of 4 files found, like tp-0-of-2_dp-0-of-2_pp-0-of-1.pt)"),
+        (RANDOM.format(0, 1), RANDOM.format(0, 1) + ": it is missing (3 of 4 files found, like tp-0-of-2_dp-0-of-2_pp-0-of-1.pt)"))
 OLMO = "olmo/pypi_core_2.4.0/step2"
 without("OLMo-core", OLMO, "train/",
         ("train/rank0.pt", "1 of 2 ranks have a file in train/"), ("train/rank1.pt", "1 of 2 ranks have a file in train/"),
