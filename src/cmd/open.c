@@ -81,6 +81,7 @@ static struct zf_open_opts open_how(const struct opts *o, const struct zf_opener
         .degraded = o->degraded,
         .fill_lost = o->lost == LOST_NAN,
         .copies = o->all_copies,
+        .bare = o->bare,
         .sealing = k && k->keep ? zf_keep_sealing : NULL,
         .sealing_ctx = k ? k->keep : NULL,
     };

@@ -35,6 +35,7 @@ struct opts {
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, current, nonempty, debug, verbose, io_uring;
     bool all_copies;   /* record the locations of all replicas; not an option, set by verify */
+    bool bare;         /* only open the files (zf_open_opts); likewise */
     bool auto_unmount; /* has no effect: the supervisor always does it */
     uint64_t lost, changed, io, xattrs, color;
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,

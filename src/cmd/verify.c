@@ -15,6 +15,7 @@
 #include "print.h"
 #include "progress.h"
 #include "tensors.h"
+#include "where.h"
 
 /* The most tensors named in a line; --json names all. */
 #define NAMED 3u
@@ -42,7 +43,9 @@ struct verify {
     struct verify_name *names;
     zf_vec(struct verify_other) other;
     struct page page;
-    bool part;         /* only tensors that the user named */
+    bool part; /* only tensors that the user named */
+    /* why the structure cannot be read, so that the files are checked without it; code ZF_OK: it was read */
+    struct zf_err unread;
     struct zf_err err; /* a failure to print */
     struct zf_verify_progress done;
     struct progress_watch watch;
@@ -173,13 +176,17 @@ static void verify_found(void *ctx, const struct zf_finding *f)
     (void)fflush(stdout); /* show each finding at once */
 }
 
-/* The exit code for the most severe finding. */
-static int verify_code(const struct zf_verify_sum *s)
+/* The exit code for the most severe finding.  A kind or size that is not supported is no damage, but no file is to
+ * blame for it either. */
+static int verify_code(const struct verify *v, const struct zf_verify_sum *s)
 {
-    return s->count[ZF_WEIGHT_UNREAD]   ? EXIT_IO
-           : s->count[ZF_WEIGHT_DAMAGE] ? EXIT_DAMAGED
-           : s->count[ZF_WEIGHT_DANGER] ? EXIT_NEGATIVE
-                                        : EXIT_OK;
+    const bool kind = v->unread.code == ZF_E_UNSUPPORTED || v->unread.code == ZF_E_LIMIT;
+
+    return s->count[ZF_WEIGHT_UNREAD] > kind ? EXIT_IO
+           : kind                            ? EXIT_DAMAGED
+           : s->count[ZF_WEIGHT_DAMAGE]      ? EXIT_DAMAGED
+           : s->count[ZF_WEIGHT_DANGER]      ? EXIT_NEGATIVE
+                                             : EXIT_OK;
 }
 
 static const char *verify_word(const struct zf_verify_sum *s)
@@ -204,9 +211,13 @@ static void verify_print_sum(const struct verify *v, const struct zf_verify_sum 
     }
     (void)printf("%s: ", verify_word(s));
     if (bad) {
-        (void)printf("%s of %s files, %s of %s tensors. ", number_grouped(s->bad_files).text,
-                     number_grouped(s->files).text, number_grouped(s->bad_tensors).text,
-                     number_grouped(s->tensors).text);
+        (void)printf("%s of %s files", number_grouped(s->bad_files).text,
+                     number_grouped(s->files).text);
+        if (v->unread.code == ZF_OK) {
+            (void)printf(", %s of %s tensors", number_grouped(s->bad_tensors).text,
+                         number_grouped(s->tensors).text);
+        }
+        (void)printf(". ");
     } else {
         (void)printf("%s, %s. ", number_of(s->files, "file").text,
                      number_of(s->tensors, "tensor").text);
@@ -264,7 +275,8 @@ static int verify_run(struct verify *v, struct zf_err *err)
 {
     zf_auto(mem) char *list = NULL;
     struct zf_err refused;
-    const bool whole = v->part || verify_has_lost(v) ||
+    const bool read = v->unread.code == ZF_OK;
+    const bool whole = v->part || verify_has_lost(v) || !read ||
                        !open_is_refused(v->path, v->how, zf_tree_checkpoint(v->tree), &refused);
     const int64_t begin = zf_clock_ns();
 
@@ -275,11 +287,12 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                        .n = v->tensor.n,
                                        .quick = v->o->quick,
                                        .part = v->part,
-                                       .coverage =
-                                           !v->part && v->o->only.n == 0 && v->o->except.n == 0,
+                                       .coverage = !v->part && read && v->o->only.n == 0 &&
+                                                   v->o->except.n == 0,
                                        .jobs = opts_jobs(v->o),
                                        .lim = &v->o->lim,
                                        .refused = whole ? NULL : &refused,
+                                       .unread = read ? NULL : &v->unread,
                                        .list = list,
                                        .list_name = v->o->check,
                                        .tree = v->tree,
@@ -293,13 +306,44 @@ static int verify_run(struct verify *v, struct zf_err *err)
     if (!ok || v->err.code != ZF_OK)
         return cmd_fail(v->err.code != ZF_OK ? &v->err : err);
     verify_print_sum(v, &sum, (double)(zf_clock_ns() - begin) / 1e9);
-    return verify_code(&sum);
+    return verify_code(v, &sum);
+}
+
+/* True if the files can be checked although the checkpoint was refused. */
+static bool verify_goes_on(const struct verify *v, const struct zf_err *err)
+{
+    const bool remote = where_is_remote(v->path);
+
+    return !v->part && !(v->o->tag && strcmp(v->o->tag, "whole") == 0) &&
+           (err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED || err->code == ZF_E_LIMIT ||
+            err->code == ZF_E_NOENT || (err->code == ZF_E_IO && !remote));
+}
+
+/* Opens the checkpoint as degraded, or, if that is refused, only its files: then v->unread has the reason. */
+static struct zf_tree *verify_open(struct verify *v, struct opts *how, struct zf_err *err)
+{
+    struct zf_tree *tree = open_tree(v->path, how, err);
+
+    if (tree)
+        return tree;
+    open_say_remedy(v->path, how, err);
+    if (!verify_goes_on(v, err))
+        return NULL;
+    struct zf_err ignored;
+    how->bare = true;
+    how->strip_prefix = NULL;
+    how->rename.n = how->only.n = how->except.n = how->keep.n = 0;
+    tree = open_tree(v->path, how, &ignored);
+    if (tree)
+        v->unread = *err;
+    return tree;
 }
 
 int cmd_verify(const struct opts *o, int n, char **word)
 {
     struct opts how = *o; /* borrows its strings */
-    zf_auto(verify) struct verify v = {.o = o, .page = page_of(stdout, o->color), .part = n > 1};
+    zf_auto(verify) struct verify v = {
+        .o = o, .path = word[0], .page = page_of(stdout, o->color), .part = n > 1};
     struct zf_err err;
 
     how.degraded = true;
@@ -307,11 +351,11 @@ int cmd_verify(const struct opts *o, int n, char **word)
     how.recipe = (char *)"off";
     how.model_cache = (char *)"off"; /* read the files themselves */
     zf_err_clear(&v.err);
-    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], &how, &err);
+    zf_err_clear(&v.unread);
+    zf_auto(tree) struct zf_tree *tree = verify_open(&v, &how, &err);
     if (!tree)
         return cmd_fail(&err);
     v.tree = tree;
-    v.path = word[0];
     v.how = &how;
     (void)open_listing(tree, o, false);
     if (!tensors_each(tree, n > 1 ? word[1] : NULL, verify_add, &v, &err))

@@ -3,8 +3,7 @@
 #ifndef FIND_BESIDE_H
 #define FIND_BESIDE_H
 
-#include <zf/assemble/open_opts.h>
-#include <zf/model/build.h>
+#include <zf/format.h>
 
 /* ---- sidefiles ------------------------------------------------------------------------------- */
 
@@ -28,6 +27,12 @@ bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *e
  * directory or cannot be read. */
 bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err) ZF_CHECKED;
+
+/* ---- bare ------------------------------------------------------------------------------------ */
+
+/* Opens every file of the save, in directories below it too, and adds no tensor: for zf_open_opts.bare.  Errors: the
+ * save is a single file that cannot be opened; ZF_E_NOMEM. */
+bool bare_open(const struct zf_save *save, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 /* ---- rankfiles ------------------------------------------------------------------------------- */
 

@@ -173,8 +173,14 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         zf_build_fill_lost(b);
     if (b && o->copies)
         zf_build_record_copies(b);
-    if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
-        !open_note_rules(l.match.format, o, b, err) ||
+    if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)))
+        return open_refused(&l, err);
+    if (o->bare) {
+        return bare_open(&l.match.save, b, err)
+                   ? zf_build_seal(zf_give(b), l.match.format->name, l.match.probe.why, err)
+                   : NULL;
+    }
+    if (!open_note_rules(l.match.format, o, b, err) ||
         !l.match.format->open(&l.match.save, o, b, err))
         return open_refused(&l, err);
     if (!open_doubts(st, since, o->degraded, b, err))

@@ -79,7 +79,7 @@ static bool shard_add_part(void *ctx, const struct zf_zip_part *p, struct zf_err
     return to->name || !p->name || zf_fail_sys(err, "read an archive");
 }
 
-/* Records damage in s->bad; other failures are returned. */
+/* Records damage in s->bad and clears it; other failures are returned. */
 static bool shard_keep_bad(struct shard *s, uint64_t first, uint64_t end, struct zf_err *err)
 {
     if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED && err->code != ZF_E_LIMIT)
@@ -87,9 +87,11 @@ static bool shard_keep_bad(struct shard *s, uint64_t first, uint64_t end, struct
     const struct zf_err why = *err;
     struct shard_bad *to = zf_vec_push(&s->bad, err);
 
-    if (to)
-        *to = (struct shard_bad){.first = first, .end = end, .why = why};
-    return to != NULL;
+    if (!to)
+        return false;
+    *to = (struct shard_bad){.first = first, .end = end, .why = why};
+    zf_err_clear(err);
+    return true;
 }
 
 /* Checks bytes outside of archives: an archive that starts there lacks its directory.  only: bytes next to the only

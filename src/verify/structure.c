@@ -94,15 +94,36 @@ static bool structure_report(const struct losses *l, struct verify *v, struct zf
     return true;
 }
 
-/* Reports the failure that degraded opening turned into a mere note: it may be a missing file. */
+/* Is it damage?  Not if something is only of a kind or size that zerofs does not read. */
+static enum zf_finding_weight structure_unread_weight(const struct zf_err *why)
+{
+    return why->code == ZF_E_FORMAT || why->code == ZF_E_NOENT ||
+                   (why->code == ZF_E_IO && why->sys == 0)
+               ? ZF_WEIGHT_DAMAGE
+               : ZF_WEIGHT_UNREAD;
+}
+
+/* Reports the failure that degraded opening turned into a mere note, since it may be a missing file, or the one that
+ * degraded opening ended with. */
 static bool structure_report_refusal(struct verify *v, struct zf_err *err)
 {
-    const struct zf_err *why = v->o->refused;
-    const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE,
-                                       .weight = why ? verify_weight(why) : ZF_WEIGHT_NOTE,
-                                       .file = why ? why->path : ""};
+    const struct zf_err *unread = v->o->unread, *why = unread ? unread : v->o->refused;
 
-    return !why || verify_found(v, &about, err, "%s", why->msg);
+    if (!why)
+        return true;
+    const uint64_t at = why->off == ZF_OFF_NONE ? 0 : why->off;
+    const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE,
+                                       .weight = unread ? structure_unread_weight(why)
+                                                        : verify_weight(why),
+                                       .file = why->path,
+                                       .first = at,
+                                       .end = at};
+    return verify_found(v, &about, err, "%s%s%s", unread ? "the structure cannot be read" : "",
+                        !unread ? ""
+                        : v->o->quick
+                            ? ": "
+                            : ", so only archives, recorded sums and pickles are checked: ",
+                        why->msg);
 }
 
 bool verify_structure(struct verify *v, struct zf_err *err)

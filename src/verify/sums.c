@@ -140,9 +140,12 @@ static bool sums_load_integrity(struct sums *s, const struct verify *v, struct z
 
 /* ---- the files they belong to ------------------------------------------------------------------ */
 
-/* The directory of the first shard within the store; "" = the store's root. */
+/* The directory of the first shard within the store, or, if no shard is known, that of the save that a run directory
+ * names; "" = the store's root. */
 static char *sums_shard_dir(const struct verify *v)
 {
+    if (v->places.file.n == 0 && *v->c->tag && zf_store_has(v->c->store, v->c->tag, ZF_ENTRY_DIR))
+        return strdup(v->c->tag);
     const char *name = v->places.file.n ? v->places.file.at[0].src->name : "",
                *root = zf_store_name(v->c->store);
     const size_t n = strlen(root);

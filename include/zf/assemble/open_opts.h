@@ -34,6 +34,8 @@ struct zf_open_opts {
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */
     bool copies;    /* zf_build_record_copies */
+    bool
+        bare; /* only opens the files of the save: its format cannot be read.  The checkpoint has no tensors */
     /* NULL, or called with the build that is about to be sealed. */
     void (*sealing)(void *ctx, const struct zf_build *b, const char *format, const char *why);
     void *sealing_ctx;

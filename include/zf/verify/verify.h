@@ -26,6 +26,8 @@ struct zf_verify_opts {
     uint32_t jobs; /* threads, at least 1 */
     const struct zf_limits *lim;
     const struct zf_err *refused; /* why it only opens as degraded; NULL: it also opens normally */
+    const struct zf_err *
+        unread; /* why its structure cannot be read: it was opened with zf_open_opts.bare; or NULL */
     /* A list of SHA-256 sums as sha256sum(1) writes it, or NULL: of files of the checkpoint, relative to the opened
      * directory or that of the shards, or of files of the tree. */
     const char *list;
