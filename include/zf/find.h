@@ -24,10 +24,19 @@ const struct zf_source_kind *zf_find_kind(size_t i);
 /* The name of the i-th family, as -o format= takes it, or NULL: no more. */
 const char *zf_find_format(size_t i);
 
-/* The saves of a run directory, oldest first.  Free it with zf_saves_free. */
+/* A directory of a run that is a save, or is named like one. */
+struct zf_save_dir {
+    char *path;     /* from the listed directory; malloc'ed */
+    int64_t step;   /* by its name; -1: the name has none */
+    int64_t number; /* the step or, if the name is only a number, that; -1: neither */
+    enum zf_fit
+        fit; /* ZF_FIT_WEAK: unfinished, or without weights; ZF_FIT_NO: no save, or not known */
+};
+
+/* The saves of a run directory in natural order: a number is below a greater one.  Free it with zf_saves_free. */
 struct zf_saves {
-    char **name; /* malloc'ed array of malloc'ed paths */
-    size_t n;
+    struct zf_save_dir *at; /* zf/base/vec.h */
+    size_t n, cap;
     size_t latest; /* the one that `latest` names; n = none */
     size_t weak;   /* number of unfinished saves that were left out */
     bool begun;    /* all saves are unfinished or without weights, so none was left out */
@@ -35,10 +44,17 @@ struct zf_saves {
     /* why it is not known whether one of the directories is a save; code ZF_OK: all are known */
     struct zf_err unknown;
 };
-bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
-                   struct zf_err *err) ZF_CHECKED;
-/* Lists the directories of a run directory that are named like saves, whatever they contain. */
-bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
+
+/* What zf_saves_list lists of the directories in a run directory. */
+enum zf_saves_kind {
+    ZF_SAVES_NAMED, /* those that are named like saves of a series; nothing in them is read */
+    ZF_SAVES_WHOLE, /* those that are finished saves with weights; if there are none, other saves */
+    ZF_SAVES_BOTH,
+};
+/* Lists the directories of that kind in st; lim may be NULL for ZF_SAVES_NAMED.  Errors: st cannot be listed; whether
+ * something names the latest save cannot be read; ZF_E_NOMEM. */
+bool zf_saves_list(struct zf_store *st, enum zf_saves_kind kind, const struct zf_limits *lim,
+                   struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 void zf_saves_free(struct zf_saves *s);
 
 #endif

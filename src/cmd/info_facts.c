@@ -340,15 +340,17 @@ static json_t *facts_shards(const char *path, const struct zf_checkpoint *c)
 /* Other saves next to the one that was opened, by their names. */
 static json_t *facts_saves(const char *path, const struct zf_checkpoint *c)
 {
-    struct zf_saves saves = {.name = NULL};
+    struct zf_saves saves = {.at = NULL};
     struct zf_err ignored;
     bool newest = true;
 
-    if (!*c->tag || where_is_remote(path) || !zf_saves_by_name(c->store, &saves, &ignored))
+    if (!*c->tag || where_is_remote(path) ||
+        !zf_saves_list(c->store, ZF_SAVES_NAMED, NULL, &saves, &ignored))
         return json_null();
     for (size_t i = 0; i < saves.n; i++) {
-        newest = newest &&
-                 zf_name_cmp(saves.name[i], strlen(saves.name[i]), c->tag, strlen(c->tag)) <= 0;
+        const char *name = saves.at[i].path;
+
+        newest = newest && zf_name_cmp(name, strlen(name), c->tag, strlen(c->tag)) <= 0;
     }
     json_t *j = saves.n > 1
                     ? json_pack("{s:I, s:b}", "n", (json_int_t)saves.n, "newest", (int)newest)

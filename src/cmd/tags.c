@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include <zf/base/ahead.h>
-#include <zf/base/name.h>
+#include <zf/base/vec.h>
 #include <zf/codec/json.h>
 #include <zf/find.h>
 #include <zf/inspect/refer.h>
@@ -94,7 +94,7 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
 
     if (!s)
         return zf_null(zf_fail_sys(err, "list saves"));
-    o.tag = *t->list.name[i] ? t->list.name[i] : NULL;
+    o.tag = *t->list.at[i].path ? t->list.at[i].path : NULL;
     o.recipe = (char *)"off"; /* the tensor names do not matter here */
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, &o, &s->err);
     if (c) {
@@ -109,47 +109,11 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
 
 /* ---- the run ----------------------------------------------------------------------------------- */
 
-static int tags_by_name(const void *a, const void *b)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-
-    return zf_name_cmp(x, strlen(x), y, strlen(y));
-}
-
-/* Lists all complete saves, and every directory that is named like a save. */
-static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
-{
-    struct zf_saves named;
-
-    if (!zf_saves_list(st, &t->o->lim, &t->list, err) || !zf_saves_by_name(st, &named, err))
-        return false;
-    char **all = realloc(t->list.name, (t->list.n + named.n + 1) * sizeof *all);
-    if (!all) {
-        zf_saves_free(&named);
-        return zf_fail_sys(err, "list saves");
-    }
-    t->list.name = all;
-    for (size_t i = 0; i < named.n; i++) {
-        all[t->list.n++] = named.name[i];
-        named.name[i] = NULL;
-    }
-    zf_saves_free(&named);
-    qsort(all, t->list.n, sizeof *all, tags_by_name);
-    size_t n = 0;
-    for (size_t i = 0; i < t->list.n; i++)
-        if (n > 0 && strcmp(all[n - 1], all[i]) == 0)
-            free(all[i]);
-        else
-            all[n++] = all[i];
-    t->list.n = n;
-    return true;
-}
-
 /* Stores the result for c, if it is in the list, so that it is not opened again. */
 static bool tags_know(struct tags *t, const struct zf_checkpoint *c, struct zf_err *err)
 {
-    while (t->n_known < t->list.n && strcmp(t->list.name[t->n_known], c->tag) != 0 &&
-           *t->list.name[t->n_known])
+    while (t->n_known < t->list.n && strcmp(t->list.at[t->n_known].path, c->tag) != 0 &&
+           *t->list.at[t->n_known].path)
         t->n_known++;
     if (t->n_known == t->list.n)
         return true;
@@ -168,10 +132,9 @@ static bool tags_find_opened(struct tags *t, struct zf_err *err)
 
     if (c && (!c->tag[0] || t->list.n == 0)) {
         zf_saves_free(&t->list);
-        t->list = (struct zf_saves){.name = calloc(1, sizeof *t->list.name), .n = 0};
-        if (!t->list.name || !(t->list.name[0] = strdup("")))
+        struct zf_save_dir *own = zf_vec_push(&t->list, err);
+        if (!own || !(own->path = strdup("")))
             return zf_fail_sys(err, "list saves");
-        t->list.n = 1;
     }
     t->opened = c ? strdup(c->tag) : NULL;
     return !c || (t->opened ? tags_know(t, c, err) : zf_fail_sys(err, "list saves"));
@@ -186,8 +149,8 @@ static const char *tags_state(const struct tags_save *s)
 
 static bool tags_is_opened(const struct tags *t, size_t i, const struct tags_save *s)
 {
-    return t->opened &&
-           (strcmp(t->opened, t->list.name[i]) == 0 || (s->tag && strcmp(t->opened, s->tag) == 0));
+    return t->opened && (strcmp(t->opened, t->list.at[i].path) == 0 ||
+                         (s->tag && strcmp(t->opened, s->tag) == 0));
 }
 
 static void tags_print_row(const struct tags *t, size_t i, const struct tags_save *s)
@@ -208,7 +171,7 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
     (void)printf("%s%-10s%s  ", page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD), tags_state(s),
                  page_look_end(&t->page));
     (void)page_last(&t->page, used > 0 ? (size_t)used + 12 : 0, 0,
-                    *t->list.name[i] ? t->list.name[i] : ".");
+                    *t->list.at[i].path ? t->list.at[i].path : ".");
     (void)putchar('\n');
     if (s->err.code != ZF_OK)
         page_line(&t->page, "", zf_err_text(&s->err, text, sizeof text));
@@ -218,15 +181,15 @@ static void tags_print_json(const struct tags *t, size_t i, const struct tags_sa
 {
     char text[1024];
     const bool failed = s->err.code != ZF_OK;
-    json_t *j =
-        json_pack("{s:o, s:o?, s:s, s:b, s:o?, s:o?, s:o?, s:o?, s:o?}", "tag",
-                  zf_json_text(t->list.name[i]), "step", s->has_step ? json_integer(s->step) : NULL,
-                  "state", tags_state(s), "opened", tags_is_opened(t, i, s), "written",
-                  s->written ? json_integer((json_int_t)s->written) : NULL, "files",
-                  failed ? NULL : json_integer((json_int_t)s->files), "bytes",
-                  failed ? NULL : json_integer((json_int_t)s->bytes), "ranks",
-                  s->ranks ? json_integer((json_int_t)s->ranks) : NULL, "reason",
-                  failed ? zf_json_text(zf_err_text(&s->err, text, sizeof text)) : NULL);
+    json_t *j = json_pack("{s:o, s:o?, s:s, s:b, s:o?, s:o?, s:o?, s:o?, s:o?}", "tag",
+                          zf_json_text(t->list.at[i].path), "step",
+                          s->has_step ? json_integer(s->step) : NULL, "state", tags_state(s),
+                          "opened", tags_is_opened(t, i, s), "written",
+                          s->written ? json_integer((json_int_t)s->written) : NULL, "files",
+                          failed ? NULL : json_integer((json_int_t)s->files), "bytes",
+                          failed ? NULL : json_integer((json_int_t)s->bytes), "ranks",
+                          s->ranks ? json_integer((json_int_t)s->ranks) : NULL, "reason",
+                          failed ? zf_json_text(zf_err_text(&s->err, text, sizeof text)) : NULL);
 
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     (void)putchar('\n');
@@ -269,7 +232,8 @@ int cmd_tags(const struct opts *o, int n, char **word)
         opening_end(&line);
         return cmd_fail(&err);
     }
-    bool ok = tags_list(&t, st, &err) && tags_find_opened(&t, &err);
+    bool ok =
+        zf_saves_list(st, ZF_SAVES_BOTH, &o->lim, &t.list, &err) && tags_find_opened(&t, &err);
     if (ok && t.list.n == 0) {
         (void)zf_fail(&err, ZF_E_NOENT, ZF_OFF_NONE,
                       "no save is in this directory; zerofs info says what it is");

@@ -114,12 +114,11 @@ static bool locate_several(const struct zf_saves *s, const char *above, struct z
 /* Chooses the only save in s, or the newest of a numbered series; l->note says which. */
 static const char *locate_choose(struct located *l, const struct zf_saves *s, struct zf_err *err)
 {
-    const char *last = s->name[s->n - 1];
+    const char *last = s->at[s->n - 1].path;
     bool series = true;
-    int64_t step;
 
-    for (size_t i = 0; series && i < s->n; i++)
-        series = save_name_step(s->name[i], &step) && save_name_same_series(s->name[i], last);
+    for (size_t i = 0; i < s->n; i++)
+        series = series && s->at[i].step >= 0 && save_name_same_series(s->at[i].path, last);
     if (s->n > 1 && !series && s->unknown.code) {
         *err = s->unknown;
         return NULL;
@@ -128,8 +127,8 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
         (void)(saves_all_foreign(l->dir, s, err) || locate_several(s, l->path, err));
         return NULL;
     }
-    if (s->n > 1 && save_name_is_unsharded(last, s->name[s->n - 2]))
-        last = s->name[s->n - 2];
+    if (s->n > 1 && save_name_is_unsharded(last, s->at[s->n - 2].path))
+        last = s->at[s->n - 2].path;
     save_word_note(s, last, true, l->note);
     return last;
 }
@@ -152,15 +151,15 @@ static void locate_keep_loose(struct located *l)
  * NULL. */
 static char *locate_run_of(struct located *l, const struct zf_saves *s)
 {
-    const char *slash = strrchr(s->name[0], '/');
-    const size_t n = slash ? (size_t)(slash - s->name[0]) : 0;
+    const char *slash = strrchr(s->at[0].path, '/');
+    const size_t n = slash ? (size_t)(slash - s->at[0].path) : 0;
     struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(mem) char *dir = n && s->n > 1 ? strndup(s->name[0], n) : NULL;
+    zf_auto(mem) char *dir = n && s->n > 1 ? strndup(s->at[0].path, n) : NULL;
     zf_auto(mem) char *latest = NULL, *one = NULL;
 
     for (size_t i = 0; dir && i < s->n; i++)
-        if (strncmp(s->name[i], dir, n) != 0 || s->name[i][n] != '/' ||
-            strchr(s->name[i] + n + 1, '/'))
+        if (strncmp(s->at[i].path, dir, n) != 0 || s->at[i].path[n] != '/' ||
+            strchr(s->at[i].path + n + 1, '/'))
             return NULL;
     zf_auto(store) struct zf_store *run = dir ? zf_store_sub(l->dir, dir, &ignored) : NULL;
     bool says = run && (!latest_save(run, &latest, &ignored) || latest ||
@@ -186,7 +185,7 @@ static enum locate_next locate_take(struct located *l, struct zf_saves *s,
 static enum locate_next locate_search(struct located *l, const struct zf_open_opts *o,
                                       struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
 
     if (!saves_nearest(l->dir, o->lim, &s, err))
         return NEXT_FAILED;
@@ -212,10 +211,11 @@ static bool locate_fits(const struct match *m, const struct zf_open_opts *o)
 static bool locate_left_over(struct located *l, const struct promise *p,
                              const struct zf_limits *lim)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (p->state != PROMISE_GONE || !zf_saves_list(l->dir, lim, &s, &ignored) || s.n)
+    if (p->state != PROMISE_GONE || !zf_saves_list(l->dir, ZF_SAVES_WHOLE, lim, &s, &ignored) ||
+        s.n)
         return false;
     (void)snprintf(l->note, sizeof l->note,
                    "the latest save is recorded as %.60s, which does not exist", p->name);
@@ -226,7 +226,7 @@ static bool locate_left_over(struct located *l, const struct promise *p,
 static enum locate_next locate_loose_or_save(struct located *l, const struct promise *p,
                                              const struct zf_open_opts *o, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
 
     if (!loose_saves(l->dir, p->state == PROMISE_KEPT ? p->name : NULL, o->lim, &s, err))
         return NEXT_FAILED;

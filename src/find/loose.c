@@ -31,34 +31,29 @@ bool loose_is_model(struct zf_store *st, const struct match *m, const struct zf_
     for (size_t i = 0; i < sizeof loose_config / sizeof loose_config[0]; i++)
         is = is || zf_store_has(st, loose_config[i], ZF_ENTRY_FILE);
     for (size_t i = 0; i < s->n && loose_is(m, "torch"); i++)
-        is = is && strncmp(s->name[i], "checkpoint-", 11) == 0;
+        is = is && strncmp(s->at[i].path, "checkpoint-", 11) == 0;
     return is;
 }
 
 bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits *lim,
                  struct zf_saves *out, struct zf_err *err)
 {
-    size_t n = 0;
     bool found = !named;
 
-    if (!zf_saves_by_name(st, out, err))
+    if (!zf_saves_list(st, ZF_SAVES_NAMED, lim, out, err))
         return false;
     for (size_t i = 0; i < out->n; i++) {
-        struct zf_err why;
-        bool whole = saves_is_whole(st, out->name[i], lim, &why);
+        const bool is = named && strcmp(out->at[i].path, named) == 0;
 
-        if (!out->unknown.code)
-            out->unknown = why;
-        found = found || strcmp(out->name[i], named) == 0;
-        if (whole || (named && strcmp(out->name[i], named) == 0)) {
-            out->name[n++] = out->name[i];
-        } else {
-            free(out->name[i]);
+        found = found || is;
+        saves_examine(st, out, i, lim);
+        if (!is && out->at[i].fit <= ZF_FIT_WEAK) {
+            saves_drop(&out->at[i]);
             out->weak++;
         }
     }
-    out->n = n;
-    return found || saves_add(out, named, err);
+    saves_squeeze(out);
+    return found || saves_add(out, "", named, err);
 }
 
 bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err *err)
@@ -72,7 +67,7 @@ bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err
                "the files in this directory are shown; %s %s (-o tag=NAME selects one)", list,
                s->n == 1 ? "next to them is a save" : "next to them are saves");
         for (size_t i = 0; i < s->n; i++)
-            zf_note_about(&names, s->name[i]);
+            zf_note_about(&names, s->at[i].path);
         if (!zf_out_ok(&names, err))
             return false;
         l->saves = zf_give(names.p);

@@ -11,55 +11,34 @@
 #include "save_name.h"
 #include "saves.h"
 
-/* The newest save in s, by its name, of the series of `base` and with a step above *step, which becomes its
- * step; *more_out: how many others there are.  NULL: none. */
-static const char *newer_of(const struct zf_saves *s, const char *base, int64_t *step,
-                            size_t *more_out)
-{
-    const int64_t mine = *step;
-    const char *newest = NULL;
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        int64_t at;
-
-        if (!save_name_same_series(s->name[i], base) || !save_name_step(s->name[i], &at) ||
-            at <= mine)
-            continue;
-        n++;
-        if (at > *step) {
-            *step = at;
-            newest = s->name[i];
-        }
-    }
-    *more_out = n ? n - 1 : 0;
-    return newest;
-}
-
 /* Searches the directory `dir` of st ("" = st itself); names in the note begin with `dir`. */
 static bool newer_in(struct zf_store *st, const char *dir, const char *base, int64_t step,
                      const struct zf_limits *lim, char note[NEWER_NOTE])
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
     struct zf_err ignored = {.code = ZF_OK};
     char others[48] = "";
-    struct zf_err why;
-    size_t more;
+    size_t more = 0, at = SIZE_MAX;
 
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &ignored);
-    if (!sub || !zf_saves_by_name(sub, &s, &ignored))
+    if (!sub || !zf_saves_list(sub, ZF_SAVES_NAMED, lim, &s, &ignored))
         return false;
-    const char *name = newer_of(&s, base, &step, &more);
-    if (!name)
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.at[i].step <= step || !save_name_same_series(s.at[i].path, base))
+            continue;
+        more += at != SIZE_MAX;
+        at = at == SIZE_MAX || s.at[i].step > s.at[at].step ? i : at;
+    }
+    if (at == SIZE_MAX)
         return false;
-    bool whole = saves_is_whole(sub, name, lim, &why);
+    saves_examine(sub, &s, at, lim);
     if (more)
         (void)snprintf(others, sizeof others, " (as are %zu more)", more);
-    (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name,
-                   others,
-                   why.code ? ", but cannot be read"
-                   : whole  ? " than the save that is shown"
-                            : ", but unfinished or without weights");
+    (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "",
+                   s.at[at].path, others,
+                   s.unknown.code               ? ", but cannot be read"
+                   : s.at[at].fit > ZF_FIT_WEAK ? " than the save that is shown"
+                                                : ", but unfinished or without weights");
     return true;
 }
 

@@ -46,7 +46,7 @@ static enum promise_state promise_content(struct promise *p, struct zf_store *su
 {
     struct zf_open_opts here = {.lim = o->lim, .format = o->format};
     zf_auto(match) struct match m = {.format = NULL};
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
     zf_auto(mem) char *latest = NULL;
     struct zf_err err = {.code = ZF_OK};
     const struct zf_entry *e;
@@ -84,7 +84,7 @@ bool promise_find(struct zf_store *st, const struct zf_open_opts *o, struct prom
 bool promise_refuse(const struct promise *p, struct zf_store *st, const struct zf_limits *lim,
                     struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
     struct zf_err ignored = {.code = ZF_OK};
     char list[120] = "none";
 
@@ -92,7 +92,7 @@ bool promise_refuse(const struct promise *p, struct zf_store *st, const struct z
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the latest save is recorded as \"%.60s\", but %s", p->name, p->why);
     }
-    if (zf_saves_list(st, lim, &s, &ignored) && s.n)
+    if (zf_saves_list(st, ZF_SAVES_WHOLE, lim, &s, &ignored) && s.n)
         save_word_list(&s, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the latest save is recorded as \"%.60s\", which does not exist. Found: %s (-o "

@@ -66,8 +66,18 @@ bool save_name_is_step(const char *name)
     return false;
 }
 
+bool save_name_number(const char *name, int64_t *number_out)
+{
+    size_t n = strspn(name, "0123456789");
+
+    if (n == 0 || name[n] || n > 15)
+        return false;
+    *number_out = strtoll(name, NULL, 10);
+    return true;
+}
+
 /* The number in one component: 60 in "checkpoint-60", the last one in "epoch=1-step=20.ckpt". */
-static bool save_name_number(const char *name, int64_t *step_out)
+static bool save_name_last_number(const char *name, int64_t *step_out)
 {
     const char *end = name + strlen(name), *p;
 
@@ -92,7 +102,7 @@ bool save_name_step(const char *path, int64_t *step_out)
 
         end = path + n;
         (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), path);
-        if (save_name_is_step(name) && save_name_number(name, &step)) {
+        if (save_name_is_step(name) && save_name_last_number(name, &step)) {
             *step_out = step;
             found = true;
         }

@@ -12,6 +12,9 @@ bool save_name_fits(const char *name, const char *const *pattern, int flags);
 /* Is this the name of one save of a series: global_step5, iter_0000010, epoch=1-step=20.ckpt? */
 bool save_name_is_step(const char *name);
 
+/* The number that is the whole of a name or a tag.  False: it is none. */
+bool save_name_number(const char *name, int64_t *number_out);
+
 /* The step of a save from its path: from the last component with save_name_is_step.  False: none. */
 bool save_name_step(const char *path, int64_t *step_out);
 

@@ -20,7 +20,7 @@ void save_word_list(const struct zf_saves *s, const char *above, char *out, size
     out[0] = '\0';
     for (size_t i = 0; i < s->n; i++) {
         int more = snprintf(out + at, n - at, "%s%s%s%s", i ? ", " : "", above ? above : "",
-                            above ? "/" : "", s->name[i]);
+                            above ? "/" : "", s->at[i].path);
         if (more < 0 || (size_t)more >= n - at - 8) {
             (void)snprintf(out + at, n - at, "%s…", i ? ", " : "");
             return;
@@ -45,7 +45,7 @@ void save_word_note(const struct zf_saves *s, const char *name, bool only, char 
 bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
                     struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
     struct zf_err ignored = {.code = ZF_OK};
     char list[180];
 
@@ -84,57 +84,36 @@ static bool save_word_take(const char *name, char **name_out, struct zf_err *err
 
 /* ---- by number ------------------------------------------------------------------------------- */
 
-static bool save_word_number(const char *tag, int64_t *out)
+/* Removes the saves of other steps. */
+static void save_word_keep_step(struct zf_saves *s, int64_t step)
 {
-    size_t n = strspn(tag, "0123456789");
-
-    if (n == 0 || tag[n] || n > 15)
-        return false;
-    *out = strtoll(tag, NULL, 10);
-    return true;
-}
-
-/* Moves the saves of that step to the front of s; returns their number. */
-static size_t save_word_filter(struct zf_saves *s, int64_t want)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        int64_t step;
-
-        if (save_name_step(s->name[i], &step) && step == want) {
-            char *swap = s->name[n];
-            s->name[n++] = s->name[i];
-            s->name[i] = swap;
-        }
-    }
-    return n;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->at[i].step != step)
+            saves_drop(&s->at[i]);
+    saves_squeeze(s);
 }
 
 /* Finds the save of a step.  Unfinished saves count, too: opening them reports what is wrong. */
 static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
                                 char **name_out, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
 
-    if (!zf_saves_by_name(st, &s, err))
+    if (!zf_saves_list(st, ZF_SAVES_NAMED, o->lim, &s, err))
         return false;
-    size_t n = save_word_filter(&s, want);
-    if (n == 0) {
+    save_word_keep_step(&s, want);
+    if (s.n == 0) {
         zf_saves_free(&s);
         if (!saves_nearest(st, o->lim, &s, err))
             return false;
-        n = save_word_filter(&s, want);
+        save_word_keep_step(&s, want);
     }
-    if (n == 0)
+    if (s.n == 0)
         return save_word_none(st, o, o->tag, err);
-    if (n == 2 && save_name_is_unsharded(s.name[0], s.name[1]))
-        return save_word_take(s.name[1], name_out, err);
-    if (n > 1 && !(n == 2 && save_name_is_unsharded(s.name[1], s.name[0]))) {
-        struct zf_saves some = {.name = s.name, .n = n};
-        return save_word_ambiguous(&some, o->tag, err);
-    }
-    return save_word_take(s.name[0], name_out, err);
+    /* In natural order a save comes before that which OLMo merged of it. */
+    if (s.n > 2 || (s.n == 2 && !save_name_is_unsharded(s.at[1].path, s.at[0].path)))
+        return save_word_ambiguous(&s, o->tag, err);
+    return save_word_take(s.at[0].path, name_out, err);
 }
 
 /* Is st itself a save? */
@@ -149,27 +128,17 @@ static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 
 /* ---- by age ---------------------------------------------------------------------------------- */
 
-/* The step in the name, or a name that is only a number, as nanotron's. */
-static bool save_word_step(const char *path, int64_t *out)
-{
-    const char *slash = strrchr(path, '/');
-
-    return save_name_step(path, out) || save_word_number(slash ? slash + 1 : path, out);
-}
-
 static int save_word_newer(const void *a, const void *b)
 {
-    int64_t x = -1, y = -1;
+    const struct zf_save_dir *x = a, *y = b;
 
-    (void)save_word_step(*(char *const *)a, &x);
-    (void)save_word_step(*(char *const *)b, &y);
-    return x < y ? 1 : x > y ? -1 : strcmp(*(char *const *)a, *(char *const *)b);
+    return x->number < y->number ? 1 : x->number > y->number ? -1 : strcmp(x->path, y->path);
 }
 
 void save_word_sort(struct zf_saves *s)
 {
     if (s->n > 0)
-        qsort(s->name, s->n, sizeof *s->name, save_word_newer);
+        qsort(s->at, s->n, sizeof *s->at, save_word_newer);
 }
 
 /* Are names that are only numbers steps?  Yes, if a pointer file names one of them as the latest, which is never done
@@ -179,15 +148,14 @@ static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(mem) char *latest = NULL;
     bool named = false;
-    int64_t step;
 
     for (size_t i = 0; i < s->n; i++)
-        if (!save_word_step(s->name[i], &step))
+        if (s->at[i].number < 0)
             return false;
     if (!latest_save(st, &latest, &ignored) || !latest)
         return false;
     for (size_t i = 0; i < s->n; i++)
-        named = named || strcmp(s->name[i], latest) == 0;
+        named = named || strcmp(s->at[i].path, latest) == 0;
     return named;
 }
 
@@ -195,13 +163,12 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
                       struct zf_err *err)
 {
     size_t steps = 0;
-    int64_t step;
 
     if (!saves_nearest(st, o->lim, out, err))
         return false;
     saves_drop_release(out);
     for (size_t i = 0; i < out->n; i++)
-        steps += save_name_step(out->name[i], &step);
+        steps += out->at[i].step >= 0;
     if (steps == 0 && save_word_fits(st, o)) {
         zf_saves_free(out);
         return true;
@@ -217,21 +184,17 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
 static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                              char *note, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
-    int64_t first = -1, second = -1;
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
 
     if (!save_word_by_age(st, o, &s, err))
         return false;
     if (s.n == 0)
         return save_word_take("", name_out, err);
-    if (s.n > 1) {
-        (void)save_word_step(s.name[0], &first);
-        (void)save_word_step(s.name[1], &second);
-        if (first == second && !save_name_is_unsharded(s.name[1], s.name[0]))
-            return save_word_ambiguous(&s, o->tag, err);
-    }
-    save_word_note(&s, s.name[0], false, note);
-    return save_word_take(s.name[0], name_out, err);
+    if (s.n > 1 && s.at[0].number == s.at[1].number &&
+        !save_name_is_unsharded(s.at[1].path, s.at[0].path))
+        return save_word_ambiguous(&s, o->tag, err);
+    save_word_note(&s, s.at[0].path, false, note);
+    return save_word_take(s.at[0].path, name_out, err);
 }
 
 static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err *err)
@@ -270,7 +233,7 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
     /* If the user gave the save itself, the tag shown for it is its own name. */
     if (strcmp(o->tag, zf_store_base(st)) == 0 && save_word_fits(st, o))
         return save_word_take("", name_out, err);
-    if (save_word_number(o->tag, &step))
+    if (save_name_number(o->tag, &step))
         return save_word_by_number(st, o, step, name_out, err);
     return save_word_take(o->tag, name_out, err);
 }

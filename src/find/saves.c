@@ -11,6 +11,7 @@
 
 #include <zf/base/ahead.h>
 #include <zf/base/path.h>
+#include <zf/base/vec.h>
 
 #include "foreign.h"
 #include "latest.h"
@@ -26,46 +27,63 @@ enum { SAVES_BESIDE = 16 };
 void zf_saves_free(struct zf_saves *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        free(s->name[i]);
-    free(s->name);
-    *s = (struct zf_saves){.name = NULL};
+        free(s->at[i].path);
+    zf_vec_fini(s);
+    *s = (struct zf_saves){.at = NULL};
 }
 
-bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err)
+bool saves_add(struct zf_saves *s, const char *dir, const char *name, struct zf_err *err)
 {
-    char **more = realloc(s->name, (s->n + 1) * sizeof *more), *copy = strdup(path);
+    zf_auto(mem) char *path = zf_relpath_join(dir, name, err);
+    struct zf_save_dir *d = path ? zf_vec_push(s, err) : NULL;
 
-    s->name = more ? more : s->name;
-    if (!more || !copy) {
-        free(copy);
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    s->name[s->n++] = copy;
+    if (!d)
+        return false;
+    const char *slash = strrchr(path, '/');
+    d->step = d->number = -1;
+    if (save_name_step(path, &d->step))
+        d->number = d->step;
+    else
+        (void)save_name_number(slash ? slash + 1 : path, &d->number);
+    d->path = zf_give(path);
     return true;
+}
+
+void saves_drop(struct zf_save_dir *d)
+{
+    free(d->path);
+    d->path = NULL;
+}
+
+void saves_squeeze(struct zf_saves *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        if (s->at[i].path)
+            s->at[n++] = s->at[i];
+    s->n = n;
 }
 
 bool saves_are_parts(const struct zf_saves *s)
 {
     size_t n = 0;
 
-    while (n < s->n && save_name_is_part(s->name[n]))
+    while (n < s->n && save_name_is_part(s->at[n].path))
         n++;
     return n == s->n;
 }
 
 void saves_drop_release(struct zf_saves *s)
 {
-    size_t n = 0;
     bool iterations = false;
 
     for (size_t i = 0; i < s->n; i++)
-        iterations = iterations || strncmp(s->name[i], "iter_", 5) == 0;
+        iterations = iterations || strncmp(s->at[i].path, "iter_", 5) == 0;
     for (size_t i = 0; i < s->n; i++)
-        if (iterations && strcmp(s->name[i], "release") == 0)
-            free(s->name[i]);
-        else
-            s->name[n++] = s->name[i];
-    s->n = n;
+        if (iterations && strcmp(s->at[i].path, "release") == 0)
+            saves_drop(&s->at[i]);
+    saves_squeeze(s);
 }
 
 /* Is `name` in `dir` only a link to another directory next to it ("last" -> "step-60")? */
@@ -116,8 +134,9 @@ static bool saves_lacks_optimizer(struct zf_store *st, const char *dir)
     return false;
 }
 
-/* How well `dir` fits a family, as far as it can be read. */
-static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const struct zf_limits *lim)
+/* How well `dir` fits a family, as far as it can be read: NAMES if two families fit equally well, so that opening it
+ * reports that; WEAK if it is unfinished. */
+static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
     struct zf_open_opts o = {.lim = lim};
     struct zf_err err = {.code = ZF_OK};
@@ -136,27 +155,20 @@ static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const st
     return !m.format ? ZF_FIT_NO : begun ? ZF_FIT_WEAK : m.probe.fit;
 }
 
-/* How well `dir` fits a family.  NAMES if two families fit equally well, so that opening it reports
- * that.  NAMES, too, if `dir` cannot be read: it may be a save, and opening it reports the error, which
- * is in *why (else ZF_OK).  WEAK if it is unfinished. */
-static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct zf_limits *lim,
-                             struct zf_err *why)
+void saves_examine(struct zf_store *st, struct zf_saves *s, size_t i, const struct zf_limits *lim)
 {
     const uint64_t since = zf_store_doubts(st);
-    enum zf_fit fit = saves_fit_seen(st, dir, lim);
+    struct zf_save_dir *d = &s->at[i];
+    struct zf_err why;
 
-    zf_err_clear(why);
-    if (fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, why))
-        fit = ZF_FIT_NAMES;
+    d->fit = saves_fit(st, d->path, lim);
+    if (d->fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, &why)) {
+        d->fit = ZF_FIT_NAMES;
+        if (!s->unknown.code)
+            s->unknown = why;
+    }
     /* Read errors matter only if this save is chosen. */
     zf_store_forget_doubts(st, since);
-    return fit;
-}
-
-bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim,
-                    struct zf_err *why)
-{
-    return saves_fit(st, name, lim, why) > ZF_FIT_WEAK;
 }
 
 /* Directories that are examined in parallel. */
@@ -171,7 +183,7 @@ static void *saves_look(void *ctx, uint64_t i, struct zf_err *err)
     const struct saves_look *l = ctx;
 
     (void)err;
-    (void)saves_fit_seen(l->st, l->dirs->name[i], l->lim);
+    (void)saves_fit(l->st, l->dirs->at[i].path, l->lim);
     return ctx;
 }
 
@@ -190,117 +202,96 @@ static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
     (void)!zf_ahead_all(work, dirs->n, &ignored);
 }
 
-/* Lists the directories in `dir` that may be saves. */
-static bool saves_candidates(struct zf_store *st, const char *dir, struct zf_saves *out,
-                             struct zf_err *err)
+static bool saves_is_named(const char *name)
+{
+    return !save_name_is_ignored(name) && save_name_is_step(name);
+}
+
+static bool saves_may_be(const char *name)
+{
+    return !save_name_is_ignored(name);
+}
+
+static bool saves_may_lead_on(const char *name)
+{
+    return name[0] != '.' && !save_name_is_unfinished(name);
+}
+
+/* Adds the directories in `dir` whose names fit until s has `most`.  A link to one of them is not listed, too. */
+static bool saves_add_dirs(struct zf_store *st, const char *dir, bool (*fits)(const char *name),
+                           size_t most, struct zf_saves *s, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
     if (!zf_store_list(st, dir, &e, &n, err))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR || save_name_is_ignored(e[i].name) ||
-            saves_is_twin(st, dir, e[i].name))
-            continue;
-        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
-        if (!path || !saves_add(out, path, err))
+    for (size_t i = 0; i < n && s->n < most; i++)
+        if (e[i].kind == ZF_ENTRY_DIR && fits(e[i].name) && !saves_is_twin(st, dir, e[i].name) &&
+            !saves_add(s, dir, e[i].name, err))
             return false;
-    }
     return true;
 }
 
-/* Divides the directories in `dir` into saves and weak fits. */
-static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_limits *lim,
-                       struct zf_saves *whole, struct zf_saves *weak, struct zf_err *err)
+/* Finds the saves in `dir`: all that fit a family well or, if there are none, the weak fits.  Of kind ZF_SAVES_BOTH
+ * also the directories named like saves. */
+static bool saves_in(struct zf_store *st, const char *dir, enum zf_saves_kind kind,
+                     const struct zf_limits *lim, struct zf_saves *out, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves dirs = {.name = NULL};
+    size_t whole = 0, weak = 0;
 
-    if (!saves_candidates(st, dir, &dirs, err))
+    if (!saves_add_dirs(st, dir, saves_may_be, SIZE_MAX, out, err))
         return false;
     const uint64_t since = zf_store_doubts(st);
-    bool ok = true;
-    saves_look_ahead(st, &dirs, lim);
-    for (size_t i = 0; ok && i < dirs.n; i++) {
-        struct zf_err why;
-        enum zf_fit fit = saves_fit(st, dirs.name[i], lim, &why);
-
-        if (why.code && !whole->unknown.code)
-            whole->unknown = why;
-        ok = fit == ZF_FIT_NO || saves_add(fit == ZF_FIT_WEAK ? weak : whole, dirs.name[i], err);
+    saves_look_ahead(st, out, lim);
+    for (size_t i = 0; i < out->n; i++) {
+        saves_examine(st, out, i, lim);
+        whole += out->at[i].fit > ZF_FIT_WEAK;
+        weak += out->at[i].fit == ZF_FIT_WEAK;
     }
-    zf_store_forget_doubts(st, since); /* those of saves_look_ahead, as saves_fit does */
-    return ok;
-}
-
-/* Finds the saves in `dir`. */
-static bool saves_in(struct zf_store *st, const char *dir, const struct zf_limits *lim,
-                     struct zf_saves *out, struct zf_err *err)
-{
-    zf_auto(saves) struct zf_saves whole = {.name = NULL}, weak = {.name = NULL};
-
-    *out = (struct zf_saves){.name = NULL};
-    if (!saves_sort(st, dir, lim, &whole, &weak, err))
-        return false;
-    struct zf_saves *taken = whole.n ? &whole : &weak;
-    *out = *taken;
-    *taken = (struct zf_saves){.name = NULL};
-    out->weak = weak.n;
-    out->begun = out->n > 0 && taken == &weak;
-    out->latest = out->n;
+    zf_store_forget_doubts(st, since); /* those of saves_look_ahead, as saves_examine does */
+    const enum zf_fit least = whole ? ZF_FIT_NAMES : ZF_FIT_WEAK;
+    for (size_t i = 0; i < out->n; i++)
+        if (out->at[i].fit < least &&
+            !(kind == ZF_SAVES_BOTH && save_name_is_step(out->at[i].path)))
+            saves_drop(&out->at[i]);
+    saves_squeeze(out);
+    out->weak = whole ? weak : 0;
+    out->begun = weak > 0 && !whole;
     return true;
 }
 
-bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err)
-{
-    const struct zf_entry *e;
-    size_t n;
-
-    *out = (struct zf_saves){.name = NULL};
-    if (!zf_store_list(st, "", &e, &n, err))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_DIR && !save_name_is_ignored(e[i].name) &&
-            save_name_is_step(e[i].name) && !saves_is_twin(st, "", e[i].name) &&
-            !saves_add(out, e[i].name, err)) {
-            zf_saves_free(out);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool saves_listed(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
-                         struct zf_err *err)
+/* The index of the save that a pointer file, or a link `latest`, names; s->n: none. */
+static bool saves_find_latest(struct zf_store *st, struct zf_saves *s, struct zf_err *err)
 {
     zf_auto(mem) char *latest = NULL;
-
-    if (!saves_in(st, "", lim, out, err))
-        return false;
     struct zf_err why = {.code = ZF_OK};
+
+    s->latest = s->n;
     if (!latest_save(st, &latest, &why)) {
-        if (zf_err_unknown(&why)) {
+        if (zf_err_unknown(&why))
             *err = why;
-            return false;
-        }
-        return true;
+        return !zf_err_unknown(&why);
     }
     if (!latest)
         return true;
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, latest, &why);
     const char *base = sub ? zf_store_base(sub) : latest;
-    for (size_t i = 0; i < out->n; i++)
-        if (strcmp(out->name[i], latest) == 0 || strcmp(out->name[i], base) == 0)
-            out->latest = i;
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->at[i].path, latest) == 0 || strcmp(s->at[i].path, base) == 0)
+            s->latest = i;
     return true;
 }
 
-bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
-                   struct zf_err *err)
+bool zf_saves_list(struct zf_store *st, enum zf_saves_kind kind, const struct zf_limits *lim,
+                   struct zf_saves *out, struct zf_err *err)
 {
     const uint64_t nomem = zf_err_nomem_count();
-    bool ok = saves_listed(st, lim, out, err);
 
+    *out = (struct zf_saves){.at = NULL};
+    bool ok = kind == ZF_SAVES_NAMED
+                  ? saves_add_dirs(st, "", saves_is_named, SIZE_MAX, out, err)
+                  : saves_in(st, "", kind, lim, out, err) && saves_find_latest(st, out, err);
     /* A directory must not be missing in the result for lack of memory. */
     if (ok && zf_err_nomem_count() != nomem)
         ok = zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -311,44 +302,28 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 
 /* ---- further down ---------------------------------------------------------------------------- */
 
-/* Adds the directories in `dir`; none if it cannot be listed. */
-static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *out,
-                       struct zf_err *err)
-{
-    struct zf_entries l = zf_store_entries(st, dir);
-
-    for (; l.e < l.end && out->n < SAVES_DIRS; l.e++) {
-        if (l.e->kind != ZF_ENTRY_DIR || l.e->name[0] == '.' ||
-            save_name_is_unfinished(l.e->name) || saves_is_twin(st, dir, l.e->name))
-            continue;
-        zf_auto(mem) char *path = zf_relpath_join(dir, l.e->name, err);
-        if (!path || !saves_add(out, path, err))
-            return false;
-    }
-    return true;
-}
-
-/* Adds the saves in `dir`, or dir itself if they are its parts. */
+/* Adds the saves in `dir`, or dir itself if they are its parts.  A directory below the root has none if it is certain that
+ * it cannot be listed (too many entries). */
 static bool saves_search(struct zf_store *st, const char *dir, const struct zf_limits *lim,
                          struct zf_saves *out, struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
     struct zf_err why = {.code = ZF_OK};
 
-    if (!saves_in(st, dir, lim, &s, &why)) {
-        if (zf_err_unknown(&why)) {
+    if (!saves_in(st, dir, ZF_SAVES_WHOLE, lim, &s, &why)) {
+        const bool fails = !*dir || zf_err_unknown(&why);
+
+        if (fails)
             *err = why;
-            return false;
-        }
-        return true;
+        return !fails;
     }
     if (out->unknown.code == ZF_OK)
         out->unknown = s.unknown;
     out->begun = s.n > 0 ? s.begun && (out->begun || out->n == 0) : out->begun;
-    if (s.n > 1 && saves_are_parts(&s))
-        return saves_add(out, dir, err);
+    if (*dir && s.n > 1 && saves_are_parts(&s))
+        return saves_add(out, "", dir, err);
     for (size_t i = 0; i < s.n; i++)
-        if (!saves_add(out, s.name[i], err))
+        if (!saves_add(out, "", s.at[i].path, err))
             return false;
     out->weak += s.weak;
     return true;
@@ -369,7 +344,7 @@ static bool saves_has_dirs(struct zf_store *st, const char *dir, const char *nam
 /* Are there directories next to the only save of s that were not searched? */
 static bool saves_unseen(struct zf_store *st, const struct zf_saves *s)
 {
-    const char *name = s->name[0], *slash;
+    const char *name = s->at[0].path, *slash;
 
     for (size_t above = 0;; above = (size_t)(slash - name) + 1) {
         zf_auto(mem) char *dir = strndup(name, above ? above - 1 : 0);
@@ -391,18 +366,21 @@ static bool saves_unseen(struct zf_store *st, const struct zf_saves *s)
 bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                    struct zf_err *err)
 {
-    zf_auto(saves) struct zf_saves dirs = {.name = NULL};
+    zf_auto(saves) struct zf_saves dirs = {.at = NULL};
+    struct zf_err why;
 
-    if (!saves_in(st, "", lim, out, err))
-        return false;
-    bool ok = out->n > 0 || saves_dirs(st, "", &dirs, err);
-    for (int depth = 1; ok && depth < SAVES_DEPTH && dirs.n && out->n == 0; depth++) {
+    *out = (struct zf_saves){.at = NULL};
+    bool ok = saves_add(&dirs, "", "", err);
+    for (int depth = 0; ok && depth < SAVES_DEPTH && dirs.n && out->n == 0; depth++) {
         zf_auto(saves) struct zf_saves now = dirs;
 
-        dirs = (struct zf_saves){.name = NULL};
+        dirs = (struct zf_saves){.at = NULL};
         for (size_t i = 0; ok && i < now.n; i++) {
-            ok = saves_search(st, now.name[i], lim, out, err) &&
-                 saves_dirs(st, now.name[i], &dirs, err);
+            ok = saves_search(st, now.at[i].path, lim, out, err);
+            /* A directory that cannot be listed leads nowhere. */
+            if (ok && out->n == 0 &&
+                !saves_add_dirs(st, now.at[i].path, saves_may_lead_on, SAVES_DIRS, &dirs, &why))
+                ok = why.code != ZF_E_NOMEM || ((*err = why), false);
         }
     }
     if (!ok) {
@@ -417,13 +395,13 @@ bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_
 {
     for (size_t i = 0; i < s->n; i++) {
         struct zf_err why = {.code = ZF_OK};
-        zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->name[i], &why);
+        zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->at[i].path, &why);
 
         if (!sub || !foreign_whole(sub, NULL, &why))
             return false;
         if (i == 0) {
             *err = why;
-            (void)zf_err_in(err, "%s", s->name[0]);
+            (void)zf_err_in(err, "%s", s->at[0].path);
         }
     }
     return s->n > 0;

@@ -15,13 +15,16 @@ static inline void zf_auto_saves(struct zf_saves *s)
 bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Adds a save; copies path. */
-bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err) ZF_CHECKED;
+/* Adds the save `name` in `dir`, a path from the listed directory or "". */
+bool saves_add(struct zf_saves *s, const char *dir, const char *name, struct zf_err *err);
 
-/* Is the directory `name` of st a finished save with weights?  True, too, if that cannot be found out:
- * *why (else ZF_OK) says why. */
-bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim,
-                    struct zf_err *why);
+/* Finds out how well save i fits a family: NAMES if it cannot be read, because it may be a save, and opening it
+ * reports the error, which s->unknown becomes, too. */
+void saves_examine(struct zf_store *st, struct zf_saves *s, size_t i, const struct zf_limits *lim);
+
+/* Marks a save for saves_squeeze, which removes all that are marked. */
+void saves_drop(struct zf_save_dir *d);
+void saves_squeeze(struct zf_saves *s);
 
 /* Removes Megatron's "release", a converter's weights without a step, if there are iterations of a
  * training run next to it: none of them is older. */

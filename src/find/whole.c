@@ -81,7 +81,7 @@ static char *whole_rename(const char *name, int64_t from, int64_t to)
 /* A save and another one of its series. */
 struct whole_pair {
     const struct whole *w;
-    const char *name, *of; /* paths in the stores */
+    const struct zf_save_dir *save, *of;
     struct zf_store *of_st;
     const struct zf_checkpoint *c, *of_c;
 };
@@ -121,7 +121,7 @@ static bool whole_is_sound(const struct whole_pair *p, const char *file, const c
     }
     if (note && !whole_unreadable(p->of_c, of_file)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.600s", note);
-        return zf_err_in(err, "%s", p->name);
+        return zf_err_in(err, "%s", p->save->path);
     }
     if (fnmatch("*.json", file, 0) != 0 || whole_parses(p->w, p->w->st, path, err) ||
         !whole_parses(p->w, p->of_st, of_path, &ignored))
@@ -130,13 +130,12 @@ static bool whole_is_sound(const struct whole_pair *p, const char *file, const c
 }
 
 /* Does the save have this file of the other save?  False: *err says what is wrong. */
-static bool whole_has(const struct whole_pair *p, const char *file, int64_t from, int64_t to,
-                      struct zf_err *err)
+static bool whole_has(const struct whole_pair *p, const char *file, struct zf_err *err)
 {
-    zf_auto(mem) char *of_path = zf_relpath_join(p->of, file, err);
-    zf_auto(mem) char *same = of_path ? zf_relpath_join(p->name, file, err) : NULL;
-    zf_auto(mem) char *renamed = whole_rename(file, from, to);
-    zf_auto(mem) char *path = same && renamed ? zf_relpath_join(p->name, renamed, err) : NULL;
+    zf_auto(mem) char *of_path = zf_relpath_join(p->of->path, file, err);
+    zf_auto(mem) char *same = of_path ? zf_relpath_join(p->save->path, file, err) : NULL;
+    zf_auto(mem) char *renamed = whole_rename(file, p->of->step, p->save->step);
+    zf_auto(mem) char *path = same && renamed ? zf_relpath_join(p->save->path, renamed, err) : NULL;
 
     if (!path)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -145,39 +144,27 @@ static bool whole_has(const struct whole_pair *p, const char *file, int64_t from
     if (zf_store_has(p->w->st, path, ZF_ENTRY_FILE))
         return whole_is_sound(p, renamed, path, file, of_path, err);
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.200s is missing, but %.80s has one", renamed,
-                  p->of);
-    zf_err_hint(err, "-o tag=%.80s opens the save as it is", p->name);
-    return zf_err_in(err, "%s", p->name);
+                  p->of->path);
+    zf_err_hint(err, "-o tag=%.80s opens the save as it is", p->save->path);
+    return zf_err_in(err, "%s", p->save->path);
 }
 
-static bool whole_has_all(const struct whole_pair *p, const struct whole_files *f,
-                          struct zf_err *err)
-{
-    int64_t from = -1, to = -1;
-    bool ok = true;
-
-    (void)save_name_step(p->of, &from);
-    (void)save_name_step(p->name, &to);
-    for (size_t i = 0; ok && i < f->name.n; i++)
-        ok = whole_has(p, f->name.at[i], from, to, err);
-    return ok;
-}
-
-/* Compares the open save `name` with `of`, which gets a store of its own, so that errors in it do not affect the open
+/* Compares the open save with `of`, which gets a store of its own, so that errors in it do not affect the open
  * save.  *opened_out: could it be compared? */
-static bool whole_compare(const struct whole *w, const char *name, const struct zf_checkpoint *c,
-                          const char *of, bool *opened_out, struct zf_err *err)
+static bool whole_compare(const struct whole *w, const struct zf_save_dir *save,
+                          const struct zf_checkpoint *c, const struct zf_save_dir *of,
+                          bool *opened_out, struct zf_err *err)
 {
     struct zf_err why = {.code = ZF_OK};
     struct zf_open_opts how = w->how;
-    zf_auto(mem) char *dir = malloc(strlen(of) + 2);
+    zf_auto(mem) char *dir = malloc(strlen(of->path) + 2);
     struct whole_files f = {.dir = dir, .err = &why};
 
     *opened_out = false;
     if (!dir)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    (void)sprintf(dir, "%s/", of);
-    how.tag = of;
+    (void)sprintf(dir, "%s/", of->path);
+    how.tag = of->path;
     how.sealing = NULL;
     zf_auto(store) struct zf_store *st =
         zf_store_by(how.opener, zf_store_name(w->st), how.lim, &why);
@@ -185,13 +172,15 @@ static bool whole_compare(const struct whole *w, const char *name, const struct 
     if (!other)
         return why.code != ZF_E_NOMEM || ((*err = why), false);
     const struct whole_pair pair = {
-        .w = w, .name = name, .of = of, .of_st = st, .c = c, .of_c = other};
+        .w = w, .save = save, .of = of, .of_st = st, .c = c, .of_c = other};
     zf_err_clear(&why);
     zf_store_stats(st, whole_add_file, &f);
     *opened_out = true;
-    const bool ok = why.code == ZF_OK ? whole_has_all(&pair, &f, err) : ((*err = why), false);
-    for (size_t i = 0; i < f.name.n; i++)
+    bool ok = why.code == ZF_OK || ((*err = why), false);
+    for (size_t i = 0; i < f.name.n; i++) {
+        ok = ok && whole_has(&pair, f.name.at[i], err);
         free(f.name.at[i]);
+    }
     zf_vec_fini(&f.name);
     return ok;
 }
@@ -208,17 +197,17 @@ static const char *whole_base(const char *path)
 static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_checkpoint *c,
                            struct zf_err *err)
 {
-    const char *name = w->saves.name[i];
+    const struct zf_save_dir *save = &w->saves.at[i];
     size_t compared = 0, tried = 0;
 
     for (size_t k = i + 1; k < w->saves.n && compared < WHOLE_ALIKE && tried < WHOLE_TRIED; k++) {
         struct zf_err why;
         bool opened;
 
-        if (!save_name_same_series(whole_base(name), whole_base(w->saves.name[k])))
+        if (!save_name_same_series(whole_base(save->path), whole_base(w->saves.at[k].path)))
             continue;
         tried++;
-        const bool has = whole_compare(w, name, c, w->saves.name[k], &opened, &why);
+        const bool has = whole_compare(w, save, c, &w->saves.at[k], &opened, &why);
         if (!has && why.code == ZF_E_NOMEM) {
             *err = why;
             return false;
@@ -235,15 +224,14 @@ static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_chec
 /* ---- trying the saves -------------------------------------------------------------------------- */
 
 /* Is this, by its name, a directory within a save that lacks its weights?  Then the save is still being written. */
-static bool whole_is_part(const char *name, struct zf_err *err)
+static bool whole_is_part(const struct zf_save_dir *save, struct zf_err *err)
 {
     static const char *const part[] = {"*/optim",     "*/optimizer", "*/train", "*/mp_rank_[0-9]*",
                                        "*/rng_state", "*/zero/*",    NULL};
-    int64_t step;
 
-    return save_name_step(name, &step) && save_name_fits(name, part, 0) &&
+    return save->step >= 0 && save_name_fits(save->path, part, 0) &&
            (zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a part of a save, and no other is there"),
-            (void)zf_err_in(err, "%s", name), true);
+            (void)zf_err_in(err, "%s", save->path), true);
 }
 
 static void whole_report(const struct zf_open_opts *o, const char *name, const struct zf_err *why)
@@ -295,12 +283,12 @@ static void whole_pass_other(struct whole *w, const char *name)
 /* Opens save i if it is complete.  NULL: *err says why it is skipped; or ZF_E_NOMEM. */
 static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err *err)
 {
-    w->how.tag = w->saves.name[i];
+    w->how.tag = w->saves.at[i].path;
     if (w->saves.begun) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "unfinished, or without weights");
         return zf_null(zf_err_in(err, "%s", w->how.tag));
     }
-    if (whole_is_part(w->how.tag, err) || !whole_considers(&w->how, w->how.tag, err))
+    if (whole_is_part(&w->saves.at[i], err) || !whole_considers(&w->how, w->how.tag, err))
         return NULL;
     zf_auto(checkpoint) struct zf_checkpoint *c = w->one(w->st, &w->how, w->note, err);
     if (!c || !whole_is_alike(w, i, c, err) || !whole_accepts(&w->how, w->how.tag, err))
@@ -309,27 +297,17 @@ static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err 
     return zf_give(c);
 }
 
-static bool whole_is_older(const char *name, const char *than)
-{
-    int64_t a = -1, b = -1;
-
-    (void)save_name_step(name, &a);
-    (void)save_name_step(than, &b);
-    return a < b;
-}
-
 static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
 {
     for (size_t i = 0, k = 0; i < w->saves.n || k < w->other.n;) {
-        if (k < w->other.n &&
-            (i == w->saves.n || !whole_is_older(w->other.name[k], w->saves.name[i]))) {
-            whole_pass_other(w, w->other.name[k++]);
+        if (k < w->other.n && (i == w->saves.n || w->other.at[k].step >= w->saves.at[i].step)) {
+            whole_pass_other(w, w->other.at[k++].path);
             continue;
         }
         struct zf_checkpoint *c = whole_try(w, i, err);
         if (c || err->code == ZF_E_NOMEM)
             return c;
-        whole_pass(w, w->saves.name[i++], err);
+        whole_pass(w, w->saves.at[i++].path, err);
     }
     (void)zf_fail(err, w->first.code, w->first.off,
                   "none of the %zu saves here is whole; the newest: %s", w->saves.n, w->first.msg);
@@ -343,26 +321,25 @@ static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
 static bool whole_find_others(struct whole *w, struct zf_err *err)
 {
     struct zf_saves *o = &w->other;
-    size_t n = 0;
 
     if (!w->how.choice)
         return true;
-    if (!zf_saves_by_name(w->st, o, err))
+    if (!zf_saves_list(w->st, ZF_SAVES_NAMED, w->how.lim, o, err))
         return false;
     for (size_t i = 0; i < o->n; i++) {
-        const size_t len = strlen(o->name[i]);
+        const size_t len = strlen(o->at[i].path);
         bool known = false;
 
         for (size_t k = 0; k < w->saves.n && !known; k++) {
-            known = strncmp(w->saves.name[k], o->name[i], len) == 0 &&
-                    (w->saves.name[k][len] == '\0' || w->saves.name[k][len] == '/');
+            const char *path = w->saves.at[k].path;
+
+            known =
+                strncmp(path, o->at[i].path, len) == 0 && (path[len] == '\0' || path[len] == '/');
         }
         if (known)
-            free(o->name[i]);
-        else
-            o->name[n++] = o->name[i];
+            saves_drop(&o->at[i]);
     }
-    o->n = n;
+    saves_squeeze(o);
     save_word_sort(o);
     return true;
 }

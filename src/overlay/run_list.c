@@ -154,9 +154,9 @@ static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_s
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of saves");
     t->looks++;
     for (; n < list->n; n++) {
-        size_t at = list_find(t, list->name[n], false, near);
+        size_t at = list_find(t, list->at[n].path, false, near);
 
-        now[n] = list_take_entry(t, st, list->name[n], at, err);
+        now[n] = list_take_entry(t, st, list->at[n].path, at, err);
         near = at < t->list.n ? at + 1 : near;
         if (!now[n]) {
             *old_out = now;
@@ -184,7 +184,7 @@ bool run_list_look(struct run_list *t, struct zf_err *err)
     struct run_entry **old = NULL;
     size_t n = 0;
 
-    if (!st || !zf_saves_list(st, t->o.lim, &list, err))
+    if (!st || !zf_saves_list(st, ZF_SAVES_WHOLE, t->o.lim, &list, err))
         return false;
     (void)pthread_mutex_lock(&t->lock);
     bool ok = list_take(t, st, &list, &old, &n, err);

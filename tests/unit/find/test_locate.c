@@ -227,16 +227,16 @@ static void test_two_levels(void **state)
 static void test_saves(void **state)
 {
     struct fixture *f = *state;
-    zf_auto(saves) struct zf_saves t = {.name = NULL};
+    zf_auto(saves) struct zf_saves t = {.at = NULL};
 
     add_save(f, "step10/model.safetensors");
     add_save(f, "step9/model.safetensors");
     add_text(f, "empty/x", "x");
     add_text(f, "latest", "step9");
-    assert_ok(zf_saves_list(f->st, &f->lim, &t, &f->err), &f->err);
+    assert_ok(zf_saves_list(f->st, ZF_SAVES_WHOLE, &f->lim, &t, &f->err), &f->err);
     assert_int_equal(t.n, 2);
-    assert_string_equal(t.name[0], "step9");
-    assert_string_equal(t.name[1], "step10");
+    assert_string_equal(t.at[0].path, "step9");
+    assert_string_equal(t.at[1].path, "step10");
     assert_int_equal(t.latest, 0);
 }
 
@@ -257,13 +257,13 @@ static void test_saves_linked(void **state)
     scratch_link(*state, "best", "step9");
     scratch_link(*state, "step10", "data/0");
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        zf_auto(saves) struct zf_saves t = {.name = NULL};
+        zf_auto(saves) struct zf_saves t = {.at = NULL};
 
         scratch_file(*state, "latest", row[i].latest);
         zf_auto(store) struct zf_store *st = scratch_store(*state, 10);
-        assert_ok(zf_saves_list(st, &lim, &t, &err), &err);
+        assert_ok(zf_saves_list(st, ZF_SAVES_WHOLE, &lim, &t, &err), &err);
         assert_int_equal(t.n, 3);
-        assert_string_equal(t.name[1], "step10");
+        assert_string_equal(t.at[1].path, "step10");
         assert_int_equal(t.latest, row[i].at);
     }
 }
