@@ -26,8 +26,8 @@
 #define RECENT 512
 /* A larger window must make a stream faster by this factor; otherwise its growth is undone. */
 #define FASTER 1.1
-/* On a fast disk: how far ahead of a reader the kernel gets hints, and the smallest hint.  LEAD is four of the kernel's
- * read-ahead windows of 8 MiB. */
+/* On a fast disk, or of cached bytes: how far ahead of a reader hints reach, and the smallest hint.  LEAD is four of the
+ * kernel's read-ahead windows of 8 MiB. */
 #define LEAD (32ull << 20)
 #define LEAD_STEP (4ull << 20)
 
@@ -94,7 +94,8 @@ static uint64_t ahead_share(const struct ahead *a, const struct ahead_stream *me
 
 static void ahead_set_out(struct ahead_stream *s, uint64_t ino, uint64_t off)
 {
-    *s = (struct ahead_stream){.ino = ino, .begin = off, .next = off, .asked = off, .led = off};
+    *s = (struct ahead_stream){
+        .ino = ino, .begin = off, .next = off, .asked = off, .led = off, .made = off};
 }
 
 /* A reader that skips half of the bytes it passes is not sequential. */
@@ -197,17 +198,19 @@ static bool ahead_is_alone(const struct ahead *a, const struct ahead_stream *me)
     return true;
 }
 
-/* The next hint for the kernel.  It reaches no farther than the stream is long, so that a short or jumping reader causes
- * little unnecessary I/O. */
-static struct ahead_ask ahead_lead(const struct ahead *a, struct ahead_stream *s)
+/* The next hint: for the kernel if reads waited, else for sources that compute large blocks.  It reaches no farther than
+ * the stream is long, so that a short or jumping reader causes little unnecessary work. */
+static struct ahead_ask ahead_hint(const struct ahead *a, struct ahead_stream *s)
 {
-    const uint64_t from = s->led > s->next ? s->led : s->next;
+    const enum zf_soon how = s->waits == WAITS ? ZF_SOON_LED : ZF_SOON_MADE;
+    uint64_t *end = how == ZF_SOON_LED ? &s->led : &s->made;
+    const uint64_t from = *end > s->next ? *end : s->next;
     const uint64_t to = s->next + (s->bytes < LEAD ? s->bytes : LEAD);
 
     if (to < s->next || from >= to || to - from < LEAD_STEP || !ahead_is_alone(a, s))
         return (struct ahead_ask){0};
-    s->led = to;
-    return (struct ahead_ask){.off = from, .n = to - from, .how = ZF_SOON_LED};
+    *end = to;
+    return (struct ahead_ask){.off = from, .n = to - from, .how = how};
 }
 
 static struct ahead_ask ahead_locked(struct ahead *a, const struct ahead_saw *r)
@@ -239,9 +242,7 @@ static struct ahead_ask ahead_locked(struct ahead *a, const struct ahead_saw *r)
         else if (s->window > 0 && s->window < ahead_share(a, s) && ahead_is_settled(s))
             ahead_widen(s, r->ended);
     }
-    return s->window           ? ahead_ask(a, s)
-           : s->waits == WAITS ? ahead_lead(a, s)
-                               : (struct ahead_ask){0};
+    return s->window ? ahead_ask(a, s) : ahead_hint(a, s);
 }
 
 struct ahead_ask ahead_read(struct ahead *a, const struct ahead_saw *r)

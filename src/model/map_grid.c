@@ -297,13 +297,18 @@ static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return go_on;
 }
 
-/* The box's own bytes [lo, hi). */
-static bool map_grid_box_ranges(const struct box *b, uint64_t lo, uint64_t hi, map_each_fn *fn,
-                                void *ctx)
+/* What is visited of the box. */
+static bool map_grid_box_ranges(const struct grid *g, const struct map_grid_visit *v,
+                                map_each_fn *fn, void *ctx)
 {
-    if (!b->src)
+    const struct box *b = &v->box;
+
+    if (!b->src || v->lo >= v->hi)
         return true;
-    return b->packed ? fn(ctx, b->src, b->off + lo, hi - lo) : box_ranges(b, lo, hi, fn, ctx);
+    if (g->kept && g->kept[v->i] && !zf_source_is_far(b->src))
+        return fn(ctx, g->sources->at[g->kept[v->i]], v->lo, v->hi - v->lo);
+    return b->packed ? fn(ctx, b->src, b->off + v->lo, v->hi - v->lo)
+                     : box_ranges(b, v->lo, v->hi, fn, ctx);
 }
 
 static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t off, map_each_fn *fn,
@@ -313,7 +318,7 @@ static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t o
 
     map_grid_visit_begin(&v, g, off, n);
     while (map_grid_visit_next(&v, g))
-        if (v.lo < v.hi && !map_grid_box_ranges(&v.box, v.lo, v.hi, fn, ctx))
+        if (!map_grid_box_ranges(g, &v, fn, ctx))
             return false;
     return true;
 }

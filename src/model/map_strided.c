@@ -380,10 +380,11 @@ static bool strided_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map
     uint64_t start[MAX_DIMS], extent[MAX_DIMS];
     struct strided_box b;
 
-    /* Of storage in reach, naming that many short ranges costs more than reading them. */
+    /* Of storage in reach, naming that many short ranges costs more than reading them.  Blocks of one file are loaded in
+     * advance; blocks of several are not, because their source borrows the map, which may be freed before it is read. */
     const struct zf_run run = zf_map_at(s->in, s->first);
     if (s->kept && !(run.kind == ZF_RUN_SRC && zf_source_is_far(run.src)))
-        return true;
+        return !s->flat || fn(ctx, s->kept, off, n);
     while (n > 0) {
         const uint64_t k = zf_box_sub(s->nd, s->size, off, n, start, extent);
 

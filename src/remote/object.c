@@ -152,8 +152,8 @@ static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_s
 {
     const struct fetch_range r = {.off = off, .len = n};
 
-    if (how !=
-        ZF_SOON_LED) /* a hint for the kernel's read-ahead has no meaning for a remote object */
+    /* The kernel does not read ahead in a remote object. */
+    if (how == ZF_SOON_ALL || how == ZF_SOON_NOW)
         fetch_want((struct object *)s, &r, 1);
 }
 

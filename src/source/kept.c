@@ -6,11 +6,15 @@
  * positions, or one jumps, large blocks evict each other before they are used up, and each read of a
  * MiB loads a whole block again.  That shows in first reads in the middle of a block: the block size
  * is then halved, at most three times, and doubled again when reads are sequential.  It is also
- * halved when the blocks in use, of all sources, exceed the cache. */
+ * halved when the blocks in use, of all sources, exceed the cache.
+ *
+ * Loading a block takes about as long as copying it out through a mount, so blocks that are announced (want.h) are
+ * loaded by other threads, as far as they fit into the cache beside those that are being read. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "blocks.h"
+#include "want.h"
 
 /* Block sizes: span, a half, a quarter and an eighth of it. */
 #define GRADES 4
@@ -83,6 +87,31 @@ static struct block *kept_load(struct kept *s, uint64_t off, struct kept_block *
     return block;
 }
 
+/* Loads the blocks of bytes [off, off + n) that are not cached.  Failures are ignored: the reads that need the blocks
+ * report them. */
+static void kept_prefetch(struct zf_source *src, uint64_t off, uint64_t n)
+{
+    struct kept *s = (struct kept *)src;
+    struct zf_err ignored = {0};
+
+    for (uint64_t end = off + n; off < end;) {
+        struct kept_block w = kept_at(s, off);
+        zf_auto(block) struct block *block = cache_get(s->b.cache, s->b.owner, w.key);
+
+        if (!block && !cache_is_crowded(s->b.cache, w.n))
+            block = kept_load(s, w.off, &w, &ignored);
+        if (!block)
+            return;
+        off = w.off + w.n;
+    }
+}
+
+static void kept_want(struct zf_source *src, uint64_t off, uint64_t n, enum zf_soon how)
+{
+    if (how != ZF_SOON_NOW)
+        want_later(src, off, n, kept_prefetch);
+}
+
 static bool kept_pread(struct zf_source *src, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     struct kept *s = (struct kept *)src;
@@ -123,6 +152,7 @@ static const struct zf_source_ops kept_ops = {
     .kind = "kept",
     .pread = kept_pread,
     .origin = kept_origin,
+    .want = kept_want,
     .fini = blocks_fini,
 };
 

@@ -17,7 +17,7 @@ ORDERS = {
     'heads exchanged with groups, "(g r d) c -> (r g d) c"': ('size g = 8\nsize d = 128', '"(g r d) c -> (r g d) c"', 0.7),
     'rotary halves, "(h d two) c -> (h two d) c"': ('size h = 32\nsize two = 2', '"(h d two) c -> (h two d) c"', 0.7),
     'columns, "r (a b) -> r (b a)"': ('size a = 64', '"r (a b) -> r (b a)"', None),
-    'transposed, "r c -> c r"': ('', '"r c -> c r"', None),
+    'transposed, "r c -> c r"': ('', '"r c -> c r"', 0.7),
 }
 
 # argv: folder, GB.  A Llama as Megatron-core saves it with torch_dist from one rank, a tensor for each layer.

@@ -16,6 +16,7 @@ static int64_t now;
 static uint64_t asked_to, asked;
 static struct ahead_ask led; /* what the last read led through; n = 0: nothing */
 static uint64_t led_in_all;
+static uint64_t made_from, made_to; /* bytes to be computed ahead: the last hint */
 
 static struct ahead_ask saw(uint64_t ino, uint64_t off, uint64_t n, bool waited, int64_t ns)
 {
@@ -25,7 +26,11 @@ static struct ahead_ask saw(uint64_t ino, uint64_t off, uint64_t n, bool waited,
 
     led = ask.how == ZF_SOON_LED ? ask : (struct ahead_ask){0};
     led_in_all += led.n;
-    ask = ask.how == ZF_SOON_LED ? (struct ahead_ask){0} : ask;
+    if (ask.how == ZF_SOON_MADE) {
+        made_from = ask.off;
+        made_to = ask.off + ask.n;
+    }
+    ask = ask.how == ZF_SOON_ALL ? ask : (struct ahead_ask){0};
     asked += ask.n;
     asked_to = ask.n ? ask.off + ask.n : asked_to;
     return ask;
@@ -42,7 +47,7 @@ static int set_up(void **state)
 {
     (void)state;
     ahead_init(&a, MOST);
-    asked = asked_to = led_in_all = 0;
+    asked = asked_to = led_in_all = made_from = made_to = 0;
     return 0;
 }
 
@@ -59,6 +64,37 @@ static void test_what_never_waits_asks_for_nothing(void **state)
     for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB)
         assert_int_equal(one(7, off, 128 * KIB, false, 1000).n, 0);
     assert_int_equal(led_in_all, 0);
+}
+
+/* Blocks that are computed are announced to a single reader, each byte once, at most 32 MiB ahead. */
+static void test_what_never_waits_is_made_ahead(void **state)
+{
+    uint64_t end = 0;
+
+    (void)state;
+    for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB) {
+        const uint64_t before = made_to;
+
+        (void)one(7, off, 128 * KIB, false, 1000);
+        if (made_to == before)
+            continue;
+        assert_true(end == 0 || made_from == end);
+        assert_true(made_from >= off + 128 * KIB);
+        end = made_to;
+        assert_true(end <= off + 33 * MIB && end <= 2 * (off + 128 * KIB));
+        assert_true(off < 64 * MIB || end >= off + 28 * MIB);
+    }
+    assert_true(end >= 256 * MIB);
+}
+
+static void test_several_have_nothing_made_ahead(void **state)
+{
+    (void)state;
+    for (uint64_t off = 0; off < 64 * MIB; off += MIB) {
+        (void)one(7, off, MIB, false, 1000);
+        (void)one(8, off, MIB, false, 1000);
+    }
+    assert_int_equal(made_to, 0);
 }
 
 static void test_the_second_wait_opens(void **state)
@@ -342,6 +378,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(test_what_never_waits_asks_for_nothing),
+        T(test_what_never_waits_is_made_ahead),
+        T(test_several_have_nothing_made_ahead),
         T(test_the_second_wait_opens),
         T(test_asked_once_and_in_order),
         T(test_asked_by_quarters),

@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
-#include <zf/source/source.h>
+#include <time.h>
+
+#include <zf/source/want.h>
 
 #define SIZE (8u << 20)
 #define SPAN (256u << 10)
@@ -118,12 +120,47 @@ static void here_and_there_and_then_through(void **state)
     assert_int_equal(c->calls, SIZE / SPAN);
 }
 
+/* Announces bytes [off, off + n), and waits until the other thread has done what it does about them. */
+static void announce(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    const unsigned refs = atomic_load(&s->refs);
+
+    zf_source_want(s, off, n, ZF_SOON_MADE);
+    while (atomic_load(&s->refs) > refs)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* A block that was announced costs its reader nothing, and never takes the place of one that is being read. */
+static void announced_blocks(void **state)
+{
+    struct counting *c;
+    zf_auto(source) struct zf_source *s = kept(&c);
+
+    (void)state;
+    look(s, 0);
+    assert_int_equal(c->bytes, SPAN);
+    announce(s, READ, 2 * SPAN - READ);
+    assert_int_equal(c->bytes, 2 * SPAN);
+    announce(s, 2 * SPAN, SPAN); /* the cache holds two blocks, both unread */
+    assert_int_equal(c->bytes, 2 * SPAN);
+    for (uint64_t off = READ; off < SPAN; off += READ)
+        look(s, off);
+    announce(s, 2 * SPAN, SPAN);
+    assert_int_equal(c->bytes, 3 * SPAN);
+    for (uint64_t off = SPAN; off < 3 * SPAN; off += READ)
+        look(s, off);
+    assert_int_equal(c->bytes, 3 * SPAN);
+    zf_source_want(s, 4 * SPAN, SPAN, ZF_SOON_NOW); /* the next read loads it itself */
+    assert_int_equal(c->bytes, 3 * SPAN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_reader),
         cmocka_unit_test(several_in_turn),
         cmocka_unit_test(here_and_there_and_then_through),
+        cmocka_unit_test(announced_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
