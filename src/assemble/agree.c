@@ -79,8 +79,8 @@ static bool agree_put(struct zf_agree *g, struct zf_err *err)
     zf_out_cut(&g->last, same);
     zf_out_add(&g->last, zf_out_text(&g->name) + same, n - same);
     if (g->bytes.n > g->budget) {
-        return zf_fail(
-            err, ZF_E_LIMIT, ZF_OFF_NONE,
+        return zf_fail_limit(
+            err, ZF_LIMIT_pickle_memory, ZF_OFF_NONE,
             "more than %llu bytes of memory are needed (limits pickle_memory, model_memory)",
             (unsigned long long)g->budget);
     }

@@ -70,12 +70,15 @@ bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt,
     return zf_take_fail(x, &err);
 }
 
-bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, const char *limit)
+bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, enum zf_limit limit)
 {
+    struct zf_err err;
+
     return n <= most ||
-           zf_take_refuse(x, ZF_E_LIMIT,
-                          "it has %" PRIu64 " entries, more than the limit %s=%" PRIu64, n, limit,
-                          most);
+           zf_fail_limit(&err, limit, ZF_OFF_NONE,
+                         "it has %" PRIu64 " entries, more than the limit %s=%" PRIu64, n,
+                         zf_limit_name(limit), most) ||
+           zf_take_fail(x, &err);
 }
 
 /* ---- other kinds than expected ---- */
@@ -231,7 +234,7 @@ const uint64_t *zf_take_sizes(const struct zf_take *x, uint32_t *n_out)
     uint64_t n = zf_pv_len(size);
 
     *n_out = 0;
-    if (!size || !zf_take_most(x, n, TAKE_DIMS, "tensor_dims")) {
+    if (!size || !zf_take_most(x, n, TAKE_DIMS, ZF_LIMIT_tensor_dims)) {
         (void)take_other(x, "a list of at most 64 sizes");
         return &none;
     }

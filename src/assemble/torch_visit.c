@@ -219,9 +219,9 @@ static bool visit_push(struct visit_walk *w, const struct zf_pv *v, struct frame
                        struct zf_err *err)
 {
     if (w->frame.n >= w->lim->pickle_depth) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "values are nested deeper than the limit pickle_depth=%" PRIu64,
-                       w->lim->pickle_depth);
+        return zf_fail_limit(err, ZF_LIMIT_pickle_depth, ZF_OFF_NONE,
+                             "values are nested deeper than the limit pickle_depth=%" PRIu64,
+                             w->lim->pickle_depth);
     }
     if (!zf_vec_room(&w->frame, 1, err))
         return false;
@@ -318,9 +318,9 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
         if (w->frame.n > 0)
             w->frame.at[w->frame.n - 1].tensors = true;
         if (++w->n_tensors > w->lim->tensors) {
-            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                           "more tensors in one file than the limit tensors=%" PRIu64,
-                           w->lim->tensors);
+            return zf_fail_limit(err, ZF_LIMIT_tensors, ZF_OFF_NONE,
+                                 "more tensors in one file than the limit tensors=%" PRIu64,
+                                 w->lim->tensors);
         }
     }
     return w->visit->fn(w->visit->ctx, &leaf, err);

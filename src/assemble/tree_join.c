@@ -38,11 +38,12 @@ static bool tree_is_extra(const char *set)
 /* Names the tensor in a failure. */
 static bool tree_name(const struct tree_item *it, struct zf_err *err)
 {
-    char msg[sizeof err->msg];
+    const struct zf_err why = *err;
 
-    (void)snprintf(msg, sizeof msg, "%.600s", err->msg);
-    return zf_fail(err, err->code, err->off, "\"%.200s%s%.*s\": %s", it->set, *it->set ? "/" : "",
-                   (int)(it->name_len < 120 ? it->name_len : 120), it->name, msg);
+    (void)zf_fail(err, why.code, why.off, "\"%.200s%s%.*s\": %s", it->set, *it->set ? "/" : "",
+                  (int)(it->name_len < 120 ? it->name_len : 120), it->name, why.msg);
+    err->limit = why.limit;
+    return false;
 }
 
 /* ---- the tensors of the trees ---- */

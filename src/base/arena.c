@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/base/limits.h>
 #include <zf/base/num.h>
 
 /* Under the address sanitizer all but the returned memory is poisoned, with a gap between any two
@@ -66,8 +67,8 @@ struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err)
 static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
 {
     if (n > a->budget - a->used) {
-        return zf_fail(
-            err, ZF_E_LIMIT, ZF_OFF_NONE,
+        return zf_fail_limit(
+            err, ZF_LIMIT_pickle_memory, ZF_OFF_NONE,
             "more than %llu bytes of memory are needed (limits pickle_memory, model_memory)",
             (unsigned long long)a->budget);
     }

@@ -73,7 +73,7 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
     if (code == ZF_E_NOMEM)
         atomic_fetch_add_explicit(&err_nomem, 1, memory_order_relaxed);
     err->code = code;
-    err->sys = err->hint = 0;
+    err->sys = err->hint = err->limit = 0;
     err->off = off;
     err->path[0] = '\0';
     va_start(ap, fmt);

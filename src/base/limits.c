@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/base/limits.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,16 +68,20 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
     return limits_unknown(assignment, (int)(n < 80 ? n : 80), err);
 }
 
-const char *zf_limits_named(const char *sentence)
+const char *zf_limit_name(enum zf_limit limit)
 {
-    for (const char *at = sentence; (at = strstr(at, "limit"));) {
-        at += strlen("limit");
-        at += *at == 's';
-        const size_t n = *at == ' ' ? strspn(at + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;
+    return limit == ZF_LIMIT_NONE ? NULL : rows[limit - 1].name;
+}
 
-        for (size_t i = 0; i < N_ROWS; i++)
-            if (strlen(rows[i].name) == n && memcmp(rows[i].name, at + 1, n) == 0)
-                return rows[i].name;
-    }
-    return NULL;
+bool zf_fail_limit(struct zf_err *err, enum zf_limit limit, uint64_t off, const char *fmt, ...)
+{
+    char msg[2 * sizeof err->msg]; /* zf_fail cuts it */
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(msg, sizeof msg, fmt, ap);
+    va_end(ap);
+    (void)zf_fail(err, ZF_E_LIMIT, off, "%s", msg);
+    err->limit = (uint8_t)limit;
+    return false;
 }

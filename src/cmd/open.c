@@ -390,8 +390,7 @@ static bool open_is_past(const char *path, const struct opts *o, const struct zf
 
 void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
 {
-    /* Other messages may contain the name of a limit by chance, in a name from the file. */
-    const char *limit = err->code == ZF_E_LIMIT ? zf_limits_named(err->msg) : NULL;
+    const char *limit = err->code == ZF_E_LIMIT ? zf_limit_name(err->limit) : NULL;
 
     if (err->hint)
         return;

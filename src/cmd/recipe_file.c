@@ -21,8 +21,8 @@ bool recipe_file_read(const char *name, const struct zf_limits *lim, struct zf_h
         return zf_err_in(err, "%s", name);
     }
     if ((size_t)n > most) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "more than %zu bytes are not a recipe (limit recipe_bytes)", most);
+        (void)zf_fail_limit(err, ZF_LIMIT_recipe_bytes, ZF_OFF_NONE,
+                            "more than %zu bytes are not a recipe (limit recipe_bytes)", most);
         return zf_err_in(err, "%s", name);
     }
     const char *slash = strrchr(name, '/');

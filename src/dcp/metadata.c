@@ -130,8 +130,9 @@ bool dcp_take_key(struct zf_dcp *d, const char *p, uint64_t n, uint32_t *out, bo
     if (!*new_out)
         return true;
     if (d->key.n >= d->lim.tensors || d->key.n >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
-                       (unsigned long long)d->key.n);
+        return zf_fail_limit(err, ZF_LIMIT_tensors, ZF_OFF_NONE,
+                             "more than %llu tensors (limit tensors)",
+                             (unsigned long long)d->key.n);
     }
     *out = (uint32_t)d->key.n;
     return metadata_add_key(d, p, n, hash, err);
@@ -169,8 +170,8 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
     const uint64_t *box = metadata_keep_box(d, &d->key.at[key], err);
 
     if (d->chunk.n >= lim->pieces || d->chunk.n >= ZF_DCP_NONE - 1) {
-        zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu chunks (limit pieces)",
-                (unsigned long long)d->chunk.n);
+        zf_fail_limit(err, ZF_LIMIT_pieces, ZF_OFF_NONE, "more than %llu chunks (limit pieces)",
+                      (unsigned long long)d->chunk.n);
         return NULL;
     }
     struct dcp_chunk *chunk = box ? zf_vec_push(&d->chunk, err) : NULL;

@@ -133,8 +133,8 @@ static bool state_read_tensor(struct dcp_reading *r, const struct zf_pv *v, stru
     enum zf_dtype of;
 
     if (ndim > r->lim->tensor_dims || ndim > UINT32_MAX / 2) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu dimensions (limit tensor_dims)",
-                       (unsigned long long)ndim);
+        return zf_fail_limit(err, ZF_LIMIT_tensor_dims, ZF_OFF_NONE,
+                             "%llu dimensions (limit tensor_dims)", (unsigned long long)ndim);
     }
     shape = state_shape_room(r, ndim, err);
     if (!shape)

@@ -311,6 +311,7 @@ static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
     }
     (void)zf_fail(err, w->first.code, w->first.off,
                   "none of the %zu saves here is whole; the newest: %s", w->saves.n, w->first.msg);
+    err->limit = w->first.limit;
     if (!w->first.hint)
         zf_err_hint(err, "-o tag=newest -o degraded shows what is left of it");
     memcpy(err->path, w->first.path, sizeof err->path);

@@ -122,12 +122,12 @@ static bool build_fail_long(const char *path, struct zf_err *err)
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
 }
 
-bool build_may_add(uint64_t n, uint64_t most, const char *what, const char *limit,
+bool build_may_add(uint64_t n, uint64_t most, const char *what, enum zf_limit limit,
                    struct zf_err *err)
 {
     return (n < most && n < UINT32_MAX) ||
-           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %llu %s (limit %s)",
-                   (unsigned long long)most, what, limit);
+           zf_fail_limit(err, limit, ZF_OFF_NONE, "there are more than %llu %s (limit %s)",
+                         (unsigned long long)most, what, zf_limit_name(limit));
 }
 
 void build_forget_names(struct zf_build *b)
@@ -223,7 +223,8 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
                                "there are two tensors named \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
                                name, *s->path ? " in " : "", s->path));
     }
-    if (!build_may_add(n > UINT32_MAX ? n : b->drafts.n, b->lim.tensors, "tensors", "tensors", err))
+    if (!build_may_add(n > UINT32_MAX ? n : b->drafts.n, b->lim.tensors, "tensors",
+                       ZF_LIMIT_tensors, err))
         return NULL;
     struct zf_draft *d = zf_arena_get(b->temp, 1, sizeof *d, err);
     const struct zf_draft *like = d ? build_namesake(b, s, name, n, hash) : NULL;
@@ -303,9 +304,9 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
 
     if (type.ndim > b->lim.tensor_dims) {
         return zf_null(
-            zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                    "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)", shown,
-                    spot.name, type.ndim, (unsigned long long)b->lim.tensor_dims));
+            zf_fail_limit(err, ZF_LIMIT_tensor_dims, ZF_OFF_NONE,
+                          "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)",
+                          shown, spot.name, type.ndim, (unsigned long long)b->lim.tensor_dims));
     }
     if (!zf_elems(type.ndim, type.shape, &elems) ||
         !zf_dtype_size(type.dtype, type.ndim, type.shape, &bytes)) {
@@ -395,7 +396,7 @@ static bool build_add_blob(struct zf_build *b, const char *path, const struct zf
     struct zf_blob blob = {.data = map}, *to;
 
     if (!map || !build_check_path(path, err) || !(blob.path = build_kept_path(b, path, err)) ||
-        !build_may_add(b->lists.blobs.n, b->lim.tensors, "files", "tensors", err) ||
+        !build_may_add(b->lists.blobs.n, b->lim.tensors, "files", ZF_LIMIT_tensors, err) ||
         !(to = zf_vec_push(&b->lists.blobs, err)))
         return false;
     *to = blob;
@@ -440,7 +441,7 @@ bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err)
 {
     const char *kept = build_kept_path(b, path, err), **to;
 
-    return kept && build_may_add(b->lists.told.n, b->lim.tensors, "files", "tensors", err) &&
+    return kept && build_may_add(b->lists.told.n, b->lim.tensors, "files", ZF_LIMIT_tensors, err) &&
            (to = zf_vec_push(&b->lists.told, err)) && (*to = kept);
 }
 
@@ -453,7 +454,7 @@ bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err
 
     if (!sources_add(b->sources, copy->src[0], &ignored, err) ||
         !sources_add(b->sources, copy->src[1], &ignored, err) ||
-        !build_may_add(b->lists.copies.n, b->lim.pieces, "copies", "pieces", err) ||
+        !build_may_add(b->lists.copies.n, b->lim.pieces, "copies", ZF_LIMIT_pieces, err) ||
         !(to = zf_vec_push(&b->lists.copies, err)))
         return false;
     *to = *copy;
@@ -474,7 +475,7 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
 
     if (!m.name || !(m.how.file = zf_arena_str(b->keep, file, strlen(file), err)) ||
         !(m.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err)) ||
-        !build_may_add(b->lists.missing.n, b->lim.tensors, "lost tensors", "tensors", err) ||
+        !build_may_add(b->lists.missing.n, b->lim.tensors, "lost tensors", ZF_LIMIT_tensors, err) ||
         !(to = zf_vec_push(&b->lists.missing, err)))
         return false;
     *to = m;

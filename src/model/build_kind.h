@@ -186,8 +186,8 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark,
 /* The same for a draft, unless it is newer than the mark; drops its map made for reading. */
 bool draft_change(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
-/* Checks that there are fewer than `most` already.  what: "files"; limit: the limit's name.  Errors: ZF_E_LIMIT. */
-bool build_may_add(uint64_t n, uint64_t most, const char *what, const char *limit,
+/* Checks that there are fewer than `most`, the value of `limit`, already.  what: "files".  Errors: ZF_E_LIMIT. */
+bool build_may_add(uint64_t n, uint64_t most, const char *what, enum zf_limit limit,
                    struct zf_err *err) ZF_CHECKED;
 
 /* Adds a note that does not count towards the limit per form. */

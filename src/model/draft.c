@@ -92,7 +92,7 @@ static bool draft_count_piece(struct zf_draft *d, struct zf_err *err)
 
     if (!draft_change(d, err) ||
         !build_may_add(d->n_pieces < UINT32_MAX / 2 ? b->rest.n_pieces : UINT32_MAX, b->lim.pieces,
-                       "pieces of tensors", "pieces", err))
+                       "pieces of tensors", ZF_LIMIT_pieces, err))
         return false;
     d->n_pieces++;
     b->rest.n_pieces++;

@@ -41,7 +41,8 @@ bool build_keep_note(struct zf_build *b, struct zf_note note, struct zf_err *err
 
     note.text = zf_arena_str(b->keep, note.text, strlen(note.text), err);
     note.about = note.text ? zf_arena_str(b->keep, note.about, strlen(note.about), err) : NULL;
-    if (!note.about || !build_may_add(b->lists.notes.n, b->lim.tensors, "notes", "tensors", err) ||
+    if (!note.about ||
+        !build_may_add(b->lists.notes.n, b->lim.tensors, "notes", ZF_LIMIT_tensors, err) ||
         !(to = zf_vec_push(&b->lists.notes, err)))
         return false;
     *to = note;

@@ -251,8 +251,9 @@ static bool expand_target(struct plan *p, const char *name, size_t n, takens *al
     struct target *t;
 
     if (p->target.n >= p->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
-                       (unsigned long long)p->lim->tensors);
+        return zf_fail_limit(err, ZF_LIMIT_tensors, ZF_OFF_NONE,
+                             "more than %llu tensors (limit tensors)",
+                             (unsigned long long)p->lim->tensors);
     }
     t = zf_vec_push(&p->target, err);
     if (!t)

@@ -116,9 +116,9 @@ static json_t *said_read(struct said *s, const char *path)
     if (!b)
         return NULL;
     if (n > s->lim->json_bytes) {
-        (void)zf_fail(&s->why, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "%llu bytes, more than %llu (limit json_bytes)", (unsigned long long)n,
-                      (unsigned long long)s->lim->json_bytes);
+        (void)zf_fail_limit(&s->why, ZF_LIMIT_json_bytes, ZF_OFF_NONE,
+                            "%llu bytes, more than %llu (limit json_bytes)", (unsigned long long)n,
+                            (unsigned long long)s->lim->json_bytes);
         return zf_null(zf_err_in(&s->why, "%s", path));
     }
     zf_auto(mem) char *text = malloc(n + 1);

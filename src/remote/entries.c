@@ -124,9 +124,9 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
     if (was)
         return entries_twice(e, was, what, err);
     if (e->n >= e->most) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the listing has more than %" PRIu64 " entries (limit dir_entries)",
-                       e->most);
+        return zf_fail_limit(err, ZF_LIMIT_dir_entries, ZF_OFF_NONE,
+                             "the listing has more than %" PRIu64 " entries (limit dir_entries)",
+                             e->most);
     }
     return entries_put(e, what, n, err);
 }

@@ -74,9 +74,9 @@ static bool index_files(struct index_file *f, const json_t *files, const struct 
     size_t n = json_array_size(files);
 
     if (n > lim->dir_entries) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "it has %zu files, more than %" PRIu64 " (limit dir_entries)", n,
-                       lim->dir_entries);
+        return zf_fail_limit(err, ZF_LIMIT_dir_entries, ZF_OFF_NONE,
+                             "it has %zu files, more than %" PRIu64 " (limit dir_entries)", n,
+                             lim->dir_entries);
     }
     f->text = zf_arena_new(UINT64_MAX, err); /* bounded by the document */
     f->at = calloc(n ? n : 1, sizeof *f->at);

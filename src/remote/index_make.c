@@ -75,8 +75,8 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
     char hex[65];
 
     if (m->n >= m->most) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "it has more than %" PRIu64 " files (limit dir_entries)", m->most);
+        return zf_fail_limit(err, ZF_LIMIT_dir_entries, ZF_OFF_NONE,
+                             "it has more than %" PRIu64 " files (limit dir_entries)", m->most);
     }
     if (!zf_utf8_valid(path, strlen(path))) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,

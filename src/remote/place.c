@@ -55,10 +55,10 @@ bool place_head(struct place *p, const char *path, struct http_reply *out, struc
 bool place_may_ask(size_t n, uint64_t most, struct zf_err *err)
 {
     return n <= most ||
-           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "%zu files would have to be requested one by one, more than %llu (limit "
-                   "head_requests). Write a list and serve it with them: zerofs index DIR",
-                   n, (unsigned long long)most);
+           zf_fail_limit(err, ZF_LIMIT_head_requests, ZF_OFF_NONE,
+                         "%zu files would have to be requested one by one, more than %llu (limit "
+                         "head_requests). Write a list and serve it with them: zerofs index DIR",
+                         n, (unsigned long long)most);
 }
 
 /* The entries of a directory whose sizes are requested. */

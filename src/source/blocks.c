@@ -17,10 +17,10 @@ void *blocks_new(size_t each, const struct zf_source_ops *ops, blocks_load_fn *l
                  struct zf_err *err)
 {
     if (size > lim->inflate_bytes) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "%" PRIu64
-                      " bytes once decompressed are more than the limit inflate_bytes=%" PRIu64,
-                      size, lim->inflate_bytes);
+        (void)zf_fail_limit(
+            err, ZF_LIMIT_inflate_bytes, ZF_OFF_NONE,
+            "%" PRIu64 " bytes once decompressed are more than the limit inflate_bytes=%" PRIu64,
+            size, lim->inflate_bytes);
         return zf_null(zf_err_in(err, "%s", parent->name));
     }
     struct zf_shared shared = zf_source_shared(parent);

@@ -91,10 +91,10 @@ struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
                                  struct zf_err *err)
 {
     if (size > lim->chunk_bytes) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "%" PRIu64
-                      " bytes once decompressed are more than the limit chunk_bytes=%" PRIu64,
-                      size, lim->chunk_bytes);
+        (void)zf_fail_limit(err, ZF_LIMIT_chunk_bytes, ZF_OFF_NONE,
+                            "%" PRIu64
+                            " bytes once decompressed are more than the limit chunk_bytes=%" PRIu64,
+                            size, lim->chunk_bytes);
         return zf_null(zf_err_in(err, "%s", parent->name));
     }
     if (!decoded_check(parent, size, how, err))

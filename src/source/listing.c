@@ -12,9 +12,9 @@
 bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_err *err)
 {
     if (l->n >= l->limit) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the directory has more than %" PRIu64 " entries (limit dir_entries)",
-                       l->limit);
+        return zf_fail_limit(err, ZF_LIMIT_dir_entries, ZF_OFF_NONE,
+                             "the directory has more than %" PRIu64 " entries (limit dir_entries)",
+                             l->limit);
     }
     struct zf_entry *grown = zf_vec_grow(l->entry, l->n, 1, &l->cap, sizeof *grown, err);
     const char *name = grown ? zf_arena_str(l->names, e->name, strlen(e->name), err) : NULL;

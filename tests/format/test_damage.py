@@ -3,6 +3,7 @@
 """Damaged checkpoints: refused with one sentence; degraded, the rest is served and the lost bytes fail."""
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from golden import ZEROFS, Case  # noqa: E402
 from made import A, check, done, save  # noqa: E402
 
 MAKE = os.path.join(HERE, "../support/mkdcp.py")
+DATA = os.environ["ZF_DATA"]
 ONE = ("F32", [1], struct.pack("<f", 1))
 DEGRADED = ("-o", "degraded")
 
@@ -142,6 +144,22 @@ with Case() as c:
     os.unlink(os.path.join(c.dir, "y.safetensors"))
     r = run("info", c.dir, "--limit=json_bytes=20")
     check("a limit is named as an option", r.stderr.endswith(b"; -o limit=json_bytes=N raises it\n"), r)
+
+# Every limit that a sentence names is also named as an option.
+SAVES = {"hf/torchsave_rezipped_deflate": "pickle_bytes pickle_memory pickle_objects pickle_depth pickle_memo meta_slack "
+                                          "zip_entries zip_directory inflate_bytes tensors tensor_dims pieces",
+         "hf/automodel0.7.0_weights_w2": "json_bytes dir_entries", "consolidated/fairscale0.4.13_llama3_w4": "json_depth meta_memory",
+         "dcp/torch2.4": "pickle_depth pickle_memory tensors",
+         "megatron/pypi_0.9.0_zarr_recoded_1": "grid_cells chunk_bytes"}
+for save_dir, names in SAVES.items():
+    named = set()
+    for limit in sorted(set(" ".join(SAVES.values()).split())):
+        r = run("info", os.path.join(DATA, save_dir), "--limit=%s=0" % limit)
+        told = re.search(rb"limits? (\w+)", r.stderr)
+        if r.returncode == 4 and told:
+            named.add(told[1].decode())
+            check(f"{save_dir}: a limit that is named, {limit}", r.stderr.endswith(b"; -o limit=%s=N raises it\n" % told[1]), r)
+    check(f"{save_dir}: the limits that are named", named >= set(names.split()), named)
 
 # Words of a limit in a tensor's name are no limit: what is damaged is shown without it.
 with Case() as c:

@@ -76,8 +76,8 @@ bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt,
  * needed. */
 #define zf_take_must(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_FORMAT, __VA_ARGS__))
 #define zf_take_can(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_UNSUPPORTED, __VA_ARGS__))
-/* Checks that n, the number of its entries, is at most `most`, the limit of that name. */
-bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, const char *limit);
+/* Checks that n, the number of its entries, is at most `most`, the value of `limit`. */
+bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, enum zf_limit limit);
 /* Keeps the failure of another reader, about this value or the file that it names. */
 bool zf_take_fail(const struct zf_take *x, const struct zf_err *err);
 

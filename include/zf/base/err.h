@@ -32,6 +32,8 @@ struct zf_err {
     char path[384];
     char msg[320]; /* found X, expected Y; lower case, no newline, no full stop */
     uint16_t hint; /* bytes of msg before the hint that it ends with; 0 = it has none */
+    /* ZF_E_LIMIT: the enum zf_limit that was reached (zf_fail_limit); 0 = none that could be raised */
+    uint8_t limit;
 };
 
 /* Fills *err and returns false, so that a failing place reads `return zf_fail(...)`.
@@ -86,7 +88,7 @@ int zf_err_exit(const struct zf_err *err);
 static inline void zf_err_clear(struct zf_err *err)
 {
     err->code = ZF_OK;
-    err->sys = err->hint = 0;
+    err->sys = err->hint = err->limit = 0;
     err->off = ZF_OFF_NONE;
     err->path[0] = err->msg[0] = '\0';
 }

@@ -40,6 +40,14 @@
       "descriptors kept open on shards; 0: what the process may have, less a reserve")             \
     X(cache_bytes, 64ull << 20, "bytes", "decompressed and transposed blocks kept in memory")
 
+/* ZF_LIMIT_tensors and so on: one limit of the table. */
+enum zf_limit {
+    ZF_LIMIT_NONE,
+#define X(name, dflt, unit, what) ZF_LIMIT_##name,
+    ZF_LIMITS(X)
+#undef X
+};
+
 struct zf_limits {
 #define X(name, dflt, unit, what) uint64_t name;
     ZF_LIMITS(X)
@@ -57,7 +65,12 @@ uint64_t zf_limits_meta(const struct zf_limits *lim, uint64_t disk);
  * Errors: ZF_E_USAGE unknown name (the sentence lists the known ones) or not a number. */
 bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err *err) ZF_CHECKED;
 
-/* The first limit that a message names, as in "more than 5 tensors (limit tensors)"; NULL: it names none. */
-const char *zf_limits_named(const char *sentence);
+/* The name of a limit, as zf_limits_set takes it; NULL for ZF_LIMIT_NONE. */
+const char *zf_limit_name(enum zf_limit limit);
+
+/* As zf_fail, with ZF_E_LIMIT, because of `limit`, which a larger value would avoid.  The message should name it.
+ * Returns false. */
+bool zf_fail_limit(struct zf_err *err, enum zf_limit limit, uint64_t off, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

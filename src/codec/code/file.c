@@ -88,8 +88,8 @@ static bool file_walk(struct file_look *f, struct zf_source *src, uint64_t at,
     for (uint64_t n = FIRST_READ;; n *= 8) {
         n = n < most ? n : most;
         if (n > f->budget) {
-            return zf_fail(err, ZF_E_LIMIT, at,
-                           "there is more to search than the limit meta_memory allows");
+            return zf_fail_limit(err, ZF_LIMIT_meta_memory, at,
+                                 "there is more to search than the limit meta_memory allows");
         }
         f->budget -= n;
         zf_auto(mem) char *p = zf_source_slurp(src, at, n, err);

@@ -147,8 +147,9 @@ bool find_members(struct zf_source *src, uint64_t end, const struct zf_limits *l
     if (!zf_add(e.dir, e.dir_bytes, &stop) || stop > e.at)
         return find_bad(err, e.at, "by the end record the directory ends after that record");
     if (e.dir_bytes > lim->zip_directory) {
-        return zf_fail(err, ZF_E_LIMIT, e.at, "the directory has %llu bytes (limit zip_directory)",
-                       (unsigned long long)e.dir_bytes);
+        return zf_fail_limit(err, ZF_LIMIT_zip_directory, e.at,
+                             "the directory has %llu bytes (limit zip_directory)",
+                             (unsigned long long)e.dir_bytes);
     }
     const uint64_t base = e.at - stop;
     zf_auto(mem) char *dir = zf_source_slurp(src, base + e.dir, e.dir_bytes, err);
@@ -182,11 +183,13 @@ struct zf_source *find_open(struct zf_source *src, const struct find_member *m,
     const uint64_t lead = LOCAL_BYTES + (uint64_t)zf_bytes_le16(&b) + zf_bytes_le16(&b);
     const bool stored = m->method == 0;
 
-    if (!stored && (m->method != 8 || m->size > lim->inflate_bytes)) {
-        return zf_null(zf_fail(err, m->method == 8 ? ZF_E_LIMIT : ZF_E_UNSUPPORTED, m->at,
-                               m->method == 8
-                                   ? "the member is longer than the limit inflate_bytes allows"
-                                   : "the member is compressed in a way that is not read"));
+    if (!stored && m->method != 8) {
+        return zf_null(zf_fail(err, ZF_E_UNSUPPORTED, m->at,
+                               "the member is compressed in a way that is not read"));
+    }
+    if (!stored && m->size > lim->inflate_bytes) {
+        return zf_null(zf_fail_limit(err, ZF_LIMIT_inflate_bytes, m->at,
+                                     "the member is longer than the limit inflate_bytes allows"));
     }
     zf_auto(source) struct zf_source *window =
         zf_window_new(src, m->at + lead, m->comp_size, NULL, err);

@@ -34,20 +34,21 @@ static bool json_check_size(const char *p, uint64_t n, const struct zf_limits *l
             in_string = true;
         } else if (c == '{' || c == '[') {
             if (++depth > max) {
-                return zf_fail(err, ZF_E_LIMIT, i,
-                               "JSON nested deeper than %llu levels (limit json_depth)",
-                               (unsigned long long)max);
+                return zf_fail_limit(err, ZF_LIMIT_json_depth, i,
+                                     "JSON nested deeper than %llu levels (limit json_depth)",
+                                     (unsigned long long)max);
             }
         } else if ((c == '}' || c == ']') && depth) {
             depth--;
         }
     }
     if (memory > most) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "%llu bytes of JSON need %llu bytes of memory, more than the limits "
-                       "meta_memory=%llu and meta_slack=%llu allow",
-                       (unsigned long long)n, (unsigned long long)memory,
-                       (unsigned long long)lim->meta_memory, (unsigned long long)lim->meta_slack);
+        return zf_fail_limit(err, ZF_LIMIT_meta_memory, ZF_OFF_NONE,
+                             "%llu bytes of JSON need %llu bytes of memory, more than the limits "
+                             "meta_memory=%llu and meta_slack=%llu allow",
+                             (unsigned long long)n, (unsigned long long)memory,
+                             (unsigned long long)lim->meta_memory,
+                             (unsigned long long)lim->meta_slack);
     }
     return true;
 }
@@ -58,8 +59,9 @@ json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, str
     json_t *j;
 
     if (n > lim->json_bytes) {
-        zf_fail(err, ZF_E_LIMIT, 0, "JSON of %llu bytes, more than %llu (limit json_bytes)",
-                (unsigned long long)n, (unsigned long long)lim->json_bytes);
+        zf_fail_limit(err, ZF_LIMIT_json_bytes, 0,
+                      "JSON of %llu bytes, more than %llu (limit json_bytes)",
+                      (unsigned long long)n, (unsigned long long)lim->json_bytes);
         return NULL;
     }
     if (!json_check_size(p, n, lim, err))

@@ -22,9 +22,9 @@ struct zf_jsonin *jsonin_new(struct zf_source *src, uint64_t off, uint64_t n, si
                              const struct zf_limits *lim, struct zf_err *err)
 {
     if (n > lim->json_bytes) {
-        return zf_null(zf_fail(err, ZF_E_LIMIT, 0,
-                               "JSON of %llu bytes, more than %llu (limit json_bytes)",
-                               (unsigned long long)n, (unsigned long long)lim->json_bytes));
+        return zf_null(zf_fail_limit(err, ZF_LIMIT_json_bytes, 0,
+                                     "JSON of %llu bytes, more than %llu (limit json_bytes)",
+                                     (unsigned long long)n, (unsigned long long)lim->json_bytes));
     }
     struct zf_jsonin *in = calloc(1, sizeof *in);
     unsigned char *bytes = in && src ? malloc(window) : NULL;
@@ -139,9 +139,11 @@ static bool jsonin_take_key(struct zf_jsonin *in, struct jsonin_level *l)
 static enum zf_json_kind jsonin_open(struct zf_jsonin *in, bool object)
 {
     if (in->open.n >= in->lim->json_depth) {
-        (void)jsonin_fail(in, ZF_E_LIMIT, jsonin_place(in),
-                          "JSON nested deeper than %llu levels (limit json_depth)",
-                          (unsigned long long)in->lim->json_depth);
+        if (!in->bad)
+            (void)zf_fail_limit(&in->err, ZF_LIMIT_json_depth, jsonin_place(in),
+                                "JSON nested deeper than %llu levels (limit json_depth)",
+                                (unsigned long long)in->lim->json_depth);
+        in->bad = true;
         return ZF_JSON_NONE;
     }
     struct jsonin_level *l = zf_vec_push(&in->open, &in->err);

@@ -84,12 +84,15 @@ bool jsonin_unexpected(struct zf_jsonin *in, const char *expected)
 bool jsonin_charge(struct zf_jsonin *in, uint64_t bytes)
 {
     in->memory += bytes;
-    return in->memory <= in->most ||
-           jsonin_fail(in, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "%" PRIu64 " bytes of JSON need more than %" PRIu64
-                       " bytes of memory, what the limits meta_memory=%" PRIu64
-                       " and meta_slack=%" PRIu64 " allow",
-                       in->size, in->most, in->lim->meta_memory, in->lim->meta_slack);
+    if (in->memory > in->most && !in->bad) {
+        in->bad = true;
+        (void)zf_fail_limit(&in->err, ZF_LIMIT_meta_memory, ZF_OFF_NONE,
+                            "%" PRIu64 " bytes of JSON need more than %" PRIu64
+                            " bytes of memory, what the limits meta_memory=%" PRIu64
+                            " and meta_slack=%" PRIu64 " allow",
+                            in->size, in->most, in->lim->meta_memory, in->lim->meta_slack);
+    }
+    return in->memory <= in->most;
 }
 
 /* ---- strings ---- */

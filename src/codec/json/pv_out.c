@@ -18,9 +18,9 @@ void pvjson_too_long(struct zf_pvjson *o)
 {
     if (!o->failed) {
         o->failed = true;
-        (void)zf_fail(o->err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "the text is longer than the limit text_bytes allows (%llu)",
-                      (unsigned long long)o->limit);
+        (void)zf_fail_limit(o->err, ZF_LIMIT_text_bytes, ZF_OFF_NONE,
+                            "the text is longer than the limit text_bytes allows (%llu)",
+                            (unsigned long long)o->limit);
     }
 }
 

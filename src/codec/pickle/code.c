@@ -299,8 +299,11 @@ static bool code_step(struct code_vm *vm)
     const uint64_t used = 8 * (vm->stack.cap + vm->mark.cap + vm->memo.cap) + 4 * vm->held.cap +
                           sizeof(struct code_tuple) * vm->tuple.cap +
                           128 * (uint64_t)HASH_COUNT(vm->far) + vm->name_bytes;
-    if (used > vm->lim->pickle_memory)
-        return code_ends(vm, ZF_E_LIMIT, "the limit pickle_memory is reached");
+    if (used > vm->lim->pickle_memory) {
+        (void)code_ends(vm, ZF_E_LIMIT, "the limit pickle_memory is reached");
+        vm->out->why.limit = ZF_LIMIT_pickle_memory;
+        return false;
+    }
     /* a hostile pickle may use one long line as the name of every global */
     if (vm->looked > 64 * vm->in.n + (1u << 20))
         return code_ends(vm, ZF_E_LIMIT, "names are looked up in texts that are too long");

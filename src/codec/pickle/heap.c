@@ -51,19 +51,19 @@ void pickle_heap_init(struct pickle_heap *h, struct zf_arena *a, const struct zf
 bool pickle_heap_charge(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 {
     if (bytes > h->lim->pickle_memory || h->bytes > h->lim->pickle_memory - bytes) {
-        return zf_fail(
-            err, ZF_E_LIMIT, ZF_OFF_NONE,
+        return zf_fail_limit(
+            err, ZF_LIMIT_pickle_memory, ZF_OFF_NONE,
             "the values need more memory than the limit pickle_memory allows (%llu bytes)",
             (unsigned long long)h->lim->pickle_memory);
     }
     uint64_t read = h->in->at - h->start, disk = read < h->stored ? read : h->stored;
 
     if (h->bytes + bytes > zf_limits_meta(h->lim, disk)) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the values need more memory than the limits meta_memory=%llu and "
-                       "meta_slack=%llu allow for %llu bytes on disk",
-                       (unsigned long long)h->lim->meta_memory,
-                       (unsigned long long)h->lim->meta_slack, (unsigned long long)disk);
+        return zf_fail_limit(err, ZF_LIMIT_meta_memory, ZF_OFF_NONE,
+                             "the values need more memory than the limits meta_memory=%llu and "
+                             "meta_slack=%llu allow for %llu bytes on disk",
+                             (unsigned long long)h->lim->meta_memory,
+                             (unsigned long long)h->lim->meta_slack, (unsigned long long)disk);
     }
     h->bytes += bytes;
     return true;
@@ -148,9 +148,9 @@ struct zf_pv *pickle_heap_new(struct pickle_heap *h, enum zf_pv_kind kind, uint6
                               struct zf_err *err)
 {
     if (h->objects >= h->lim->pickle_objects) {
-        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                               "more values than the limit pickle_objects allows (%llu)",
-                               (unsigned long long)h->lim->pickle_objects));
+        return zf_null(zf_fail_limit(err, ZF_LIMIT_pickle_objects, ZF_OFF_NONE,
+                                     "more values than the limit pickle_objects allows (%llu)",
+                                     (unsigned long long)h->lim->pickle_objects));
     }
     if (slots > UINT32_MAX) {
         return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -335,7 +335,7 @@ struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call, stru
 
 bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err)
 {
-    return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "values are nested deeper than the limit pickle_depth allows (%u levels)",
-                   h->max_depth);
+    return zf_fail_limit(err, ZF_LIMIT_pickle_depth, ZF_OFF_NONE,
+                         "values are nested deeper than the limit pickle_depth allows (%u levels)",
+                         h->max_depth);
 }

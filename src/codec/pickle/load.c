@@ -166,9 +166,9 @@ static bool load_ends_early(struct pickle_vm *vm, const char *what, uint64_t lim
 {
     vm->cut = true;
     if (vm->in.n == limit) {
-        return zf_fail(vm->err, ZF_E_LIMIT, vm->op_off,
-                       "the pickle is longer than the limit pickle_bytes allows (%llu)",
-                       (unsigned long long)vm->heap.lim->pickle_bytes);
+        return zf_fail_limit(vm->err, ZF_LIMIT_pickle_bytes, vm->op_off,
+                             "the pickle is longer than the limit pickle_bytes allows (%llu)",
+                             (unsigned long long)vm->heap.lim->pickle_bytes);
     }
     return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "%s", what);
 }

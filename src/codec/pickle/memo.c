@@ -85,9 +85,10 @@ bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
     bool was = slot && *slot;
 
     if (key >= h->lim->pickle_memo) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "memo number %llu, more than the limit pickle_memo allows (%llu entries)",
-                       (unsigned long long)key, (unsigned long long)h->lim->pickle_memo);
+        return zf_fail_limit(
+            err, ZF_LIMIT_pickle_memo, ZF_OFF_NONE,
+            "memo number %llu, more than the limit pickle_memo allows (%llu entries)",
+            (unsigned long long)key, (unsigned long long)h->lim->pickle_memo);
     }
     if (slot)
         *slot = pickle_again(v);

@@ -108,10 +108,10 @@ static bool load_judge_shape(struct load *l, const struct load_said *said, struc
     if (!said->has_shape)
         return load_bad_entry(err, e->name, "\"shape\" is not a list");
     if (said->ndim > l->lim->tensor_dims) {
-        return zf_fail(err, ZF_E_LIMIT, WORD,
-                       "tensor \"%.*s\" has %" PRIu64 " dimensions, more than %" PRIu64
-                       " (limit tensor_dims)",
-                       SHOWN, e->name, said->ndim, l->lim->tensor_dims);
+        return zf_fail_limit(err, ZF_LIMIT_tensor_dims, WORD,
+                             "tensor \"%.*s\" has %" PRIu64 " dimensions, more than %" PRIu64
+                             " (limit tensor_dims)",
+                             SHOWN, e->name, said->ndim, l->lim->tensor_dims);
     }
     if (said->odd)
         return load_bad_entry(err, e->name, "\"shape\" has an entry that is not a size");
@@ -165,8 +165,8 @@ static bool load_entry(struct load *l, struct zf_err *err)
     uint32_t object;
 
     if (l->entry.n >= l->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, WORD, "more than %" PRIu64 " tensors (limit tensors)",
-                       l->lim->tensors);
+        return zf_fail_limit(err, ZF_LIMIT_tensors, WORD,
+                             "more than %" PRIu64 " tensors (limit tensors)", l->lim->tensors);
     }
     e.name = load_copy_text(l, &name_len, err);
     if (!e.name)
@@ -302,10 +302,10 @@ static bool load_header_len(struct zf_source *src, const struct zf_limits *lim, 
                        HEADER_MAX);
     }
     if (n > lim->json_bytes) {
-        return zf_fail(err, ZF_E_LIMIT, 0,
-                       "found a header of %" PRIu64 " bytes, more than %" PRIu64
-                       " (limit json_bytes)",
-                       n, lim->json_bytes);
+        return zf_fail_limit(err, ZF_LIMIT_json_bytes, 0,
+                             "found a header of %" PRIu64 " bytes, more than %" PRIu64
+                             " (limit json_bytes)",
+                             n, lim->json_bytes);
     }
     if (!zf_within(WORD, n, src->size)) {
         return zf_fail(err, ZF_E_FORMAT, 0,

@@ -36,9 +36,10 @@ bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uin
     if (zf_pv_late(v) || zf_pv_late(size))
         return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor changes after it was made", what);
     if (n > t->lim.tensor_dims || n > UINT32_MAX) {
-        return torch_bad(t, err, ZF_E_LIMIT,
-                         "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
-                         (unsigned long long)n, (unsigned long long)t->lim.tensor_dims);
+        return zf_fail_limit(err, ZF_LIMIT_tensor_dims, ZF_OFF_NONE,
+                             "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
+                             (unsigned long long)n, (unsigned long long)t->lim.tensor_dims) ||
+               zf_err_in(err, "%s", t->src->name);
     }
     *n_out = (uint32_t)n;
     *out = torch_dims_new(t, n, err);
@@ -86,11 +87,13 @@ static bool tensor_check_view(struct zf_torch *t, const struct zf_torch_tensor *
 
     if (bytes <= t->lim.view_bytes || bytes / made_of <= t->lim.view_ratio)
         return true;
-    return torch_bad(t, err, ZF_E_LIMIT,
-                     "a tensor of %llu bytes that is made of %llu bytes of storage \"%.80s\", more "
-                     "than the limits view_bytes=%llu and view_ratio=%llu",
-                     (unsigned long long)bytes, (unsigned long long)made_of, out->storage->key,
-                     (unsigned long long)t->lim.view_bytes, (unsigned long long)t->lim.view_ratio);
+    return zf_fail_limit(
+               err, ZF_LIMIT_view_bytes, ZF_OFF_NONE,
+               "a tensor of %llu bytes that is made of %llu bytes of storage \"%.80s\", more "
+               "than the limits view_bytes=%llu and view_ratio=%llu",
+               (unsigned long long)bytes, (unsigned long long)made_of, out->storage->key,
+               (unsigned long long)t->lim.view_bytes, (unsigned long long)t->lim.view_ratio) ||
+           zf_err_in(err, "%s", t->src->name);
 }
 
 /* Checks that shape and strides stay within the `have` elements of the storage. */

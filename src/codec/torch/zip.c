@@ -80,17 +80,20 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
     if (!src)
         return false;
     if (src->size > t->lim.pickle_bytes) {
-        return torch_bad(t, err, ZF_E_LIMIT,
-                         "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
-                         (unsigned long long)src->size, (unsigned long long)t->lim.pickle_bytes);
+        return zf_fail_limit(err, ZF_LIMIT_pickle_bytes, ZF_OFF_NONE,
+                             "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
+                             (unsigned long long)src->size,
+                             (unsigned long long)t->lim.pickle_bytes) ||
+               zf_err_in(err, "%s", t->src->name);
     }
     /* Refuses a decompression bomb before inflating it. */
     if (src->size > src->stored && src->size - src->stored > t->lim.meta_slack) {
-        return torch_bad(t, err, ZF_E_LIMIT,
-                         "data.pkl has %llu bytes but only %llu on disk, which is more to "
-                         "decompress than the limit meta_slack=%llu",
-                         (unsigned long long)src->size, (unsigned long long)src->stored,
-                         (unsigned long long)t->lim.meta_slack);
+        return zf_fail_limit(err, ZF_LIMIT_meta_slack, ZF_OFF_NONE,
+                             "data.pkl has %llu bytes but only %llu on disk, which is more to "
+                             "decompress than the limit meta_slack=%llu",
+                             (unsigned long long)src->size, (unsigned long long)src->stored,
+                             (unsigned long long)t->lim.meta_slack) ||
+               zf_err_in(err, "%s", t->src->name);
     }
     zf_auto(mem) uint8_t *p = malloc(src->size ? src->size : 1);
 

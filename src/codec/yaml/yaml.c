@@ -112,9 +112,9 @@ static bool yaml_down(struct yaml_reading *r, bool map, struct zf_err *err)
     bool key, inside = top && top->in_key;
 
     if (r->open.n >= r->lim->json_depth) {
-        return zf_fail(err, ZF_E_LIMIT, r->parser.mark.index,
-                       "nested deeper than %llu levels (limit json_depth)",
-                       (unsigned long long)r->lim->json_depth);
+        return zf_fail_limit(err, ZF_LIMIT_json_depth, r->parser.mark.index,
+                             "nested deeper than %llu levels (limit json_depth)",
+                             (unsigned long long)r->lim->json_depth);
     }
     yaml_begin(r, &key);
     if (key)
@@ -205,9 +205,9 @@ bool zf_yaml_scalars(const char *text, size_t n, const struct zf_limits *lim, zf
     struct yaml_reading r = {.lim = lim, .fn = fn, .ctx = ctx};
 
     if (n > lim->json_bytes) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "%zu bytes of YAML, more than %llu (limit json_bytes)", n,
-                       (unsigned long long)lim->json_bytes);
+        return zf_fail_limit(err, ZF_LIMIT_json_bytes, ZF_OFF_NONE,
+                             "%zu bytes of YAML, more than %llu (limit json_bytes)", n,
+                             (unsigned long long)lim->json_bytes);
     }
     if (!yaml_parser_initialize(&r.parser))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for YAML");

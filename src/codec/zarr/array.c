@@ -79,8 +79,8 @@ static bool array_extents(const json_t *v, const char *key, const struct zf_limi
     if (!json_is_array(v))
         return array_bad(err, key, "not a list");
     if (n > ZF_ZARR_DIMS || n > lim->tensor_dims) {
-        return zf_fail(
-            err, ZF_E_LIMIT, ZF_OFF_NONE,
+        return zf_fail_limit(
+            err, ZF_LIMIT_tensor_dims, ZF_OFF_NONE,
             "%s has %zu dimensions, more than zerofs reads (%d, limit tensor_dims=%" PRIu64 ")",
             key, n, ZF_ZARR_DIMS, lim->tensor_dims);
     }
@@ -117,9 +117,9 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
     if (!zf_dtype_size(z->dtype, z->ndim, z->chunk, &z->chunk_bytes) || z->chunk_bytes > INT64_MAX)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a chunk has more than 2^63 bytes");
     if (!zf_elems(z->ndim, z->grid, &z->n_chunks) || z->n_chunks > lim->grid_cells) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the array has more than %" PRIu64 " chunks (limit grid_cells)",
-                       lim->grid_cells);
+        return zf_fail_limit(err, ZF_LIMIT_grid_cells, ZF_OFF_NONE,
+                             "the array has more than %" PRIu64 " chunks (limit grid_cells)",
+                             lim->grid_cells);
     }
     return true;
 }

@@ -32,18 +32,21 @@ struct zf_zip {
 
 /* Fails with a message that names the archive. */
 #define BAD(z, err, ...) (zf_fail(err, __VA_ARGS__), zf_err_in(err, "%s", (z)->src->name))
+#define BAD_LIMIT(z, err, ...)                                                                     \
+    (zf_fail_limit(err, __VA_ARGS__), zf_err_in(err, "%s", (z)->src->name))
 
 static bool zip_check_end(struct zf_zip *z, const struct zip_end *end, struct zf_err *err)
 {
     if (end->entries > z->lim.zip_entries) {
-        return BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "%llu members, more than the limit zip_entries=%llu",
-                   (unsigned long long)end->entries, (unsigned long long)z->lim.zip_entries);
+        return BAD_LIMIT(z, err, ZF_LIMIT_zip_entries, ZF_OFF_NONE,
+                         "%llu members, more than the limit zip_entries=%llu",
+                         (unsigned long long)end->entries, (unsigned long long)z->lim.zip_entries);
     }
     if (end->dir_bytes > z->lim.zip_directory) {
-        return BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "a zip directory of %llu bytes, more than the limit zip_directory=%llu",
-                   (unsigned long long)end->dir_bytes, (unsigned long long)z->lim.zip_directory);
+        return BAD_LIMIT(z, err, ZF_LIMIT_zip_directory, ZF_OFF_NONE,
+                         "a zip directory of %llu bytes, more than the limit zip_directory=%llu",
+                         (unsigned long long)end->dir_bytes,
+                         (unsigned long long)z->lim.zip_directory);
     }
     return true;
 }
@@ -221,9 +224,10 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
     uint64_t off;
 
     if (m.method == ZIP_DEFLATED && m.size > z->lim.inflate_bytes) {
-        (void)BAD(z, err, ZF_E_LIMIT, ZF_OFF_NONE,
-                  "member \"%s\" inflates to %llu bytes, more than the limit inflate_bytes=%llu",
-                  m.name, (unsigned long long)m.size, (unsigned long long)z->lim.inflate_bytes);
+        (void)BAD_LIMIT(
+            z, err, ZF_LIMIT_inflate_bytes, ZF_OFF_NONE,
+            "member \"%s\" inflates to %llu bytes, more than the limit inflate_bytes=%llu", m.name,
+            (unsigned long long)m.size, (unsigned long long)z->lim.inflate_bytes);
         return NULL;
     }
     if (m.size == 0)

@@ -155,7 +155,7 @@ void ds_autoep_take(const struct zf_take *layers, uint64_t most, struct ds_fused
 
         n += autoep_names(&maps);
     }
-    (void)zf_take_most(layers, n, most, "tensors");
+    (void)zf_take_most(layers, n, most, ZF_LIMIT_tensors);
     *n_out = 0;
     *out = zf_take_room(layers->t, n, sizeof **out);
     for (uint64_t i = 0; i < n_layers && !layers->t->failed; i++) {

@@ -15,7 +15,7 @@
 static void model_take_shape(const struct ds_save *ds, const struct zf_take *x, struct ds_param *p)
 {
     p->shape = zf_take_sizes(x, &p->ndim);
-    (void)(zf_take_most(x, p->ndim, ds->o->lim->tensor_dims, "tensor_dims") &&
+    (void)(zf_take_most(x, p->ndim, ds->o->lim->tensor_dims, ZF_LIMIT_tensor_dims) &&
            zf_take_must(x, zf_elems(p->ndim, p->shape, &p->n),
                         "the product of its sizes exceeds 64 bits"));
 }
@@ -25,7 +25,7 @@ static void model_take_group(const struct ds_save *ds, const struct zf_take *map
 {
     uint64_t n = zf_take_map(map);
 
-    (void)zf_take_most(map, n, ds->o->lim->tensors, "tensors");
+    (void)zf_take_most(map, n, ds->o->lim->tensors, ZF_LIMIT_tensors);
     out->n = (uint32_t)n;
     out->param = zf_take_room(map->t, n, sizeof *out->param);
     for (uint64_t i = 0; i < n && !map->t->failed; i++) {
@@ -182,9 +182,9 @@ bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more, stru
     const uint64_t most = ds->o->lim->tensors, want = m->n_entries + more;
 
     if (more > most || want > most || want > UINT32_MAX / 2) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "there are more names than the limit tensors=%llu",
-                       (unsigned long long)most);
+        return zf_fail_limit(err, ZF_LIMIT_tensors, ZF_OFF_NONE,
+                             "there are more names than the limit tensors=%llu",
+                             (unsigned long long)most);
     }
     if (want <= m->cap_entries)
         return true;
@@ -240,7 +240,7 @@ static void model_take_module(struct ds_save *ds, struct zf_torch *t, const stru
     struct zf_source *empty = NULL;
     struct zf_err err;
 
-    (void)zf_take_most(map, n, ds->o->lim->tensors, "tensors");
+    (void)zf_take_most(map, n, ds->o->lim->tensors, ZF_LIMIT_tensors);
     m->n_entries = (uint32_t)n;
     m->entry = zf_take_room(map->t, n, sizeof *m->entry);
     for (uint64_t i = 0; i < n && !map->t->failed; i++) {

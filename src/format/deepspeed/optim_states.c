@@ -187,7 +187,7 @@ static void optim_take_vectors(const struct optim_reading *q, const struct zf_ta
     uint64_t n = zf_take_list(list);
     struct ds_optim *r = q->out;
 
-    (void)zf_take_most(list, n, q->ds->o->lim->tensors, "tensors");
+    (void)zf_take_most(list, n, q->ds->o->lim->tensors, ZF_LIMIT_tensors);
     r->n_parts = (uint32_t)n;
     r->part = zf_take_room(list->t, n, sizeof *r->part);
     for (uint32_t g = 0; g < n && !list->t->failed; g++) {

@@ -23,8 +23,10 @@ static void tp_add(struct tp_info *info, const struct zf_take *text, struct tp_p
                                                     text->t->arena, &err);
     if (what.pattern)
         info->pattern[info->n_patterns++] = what;
-    else if (!text->t->failed)
+    else if (!text->t->failed) {
         (void)zf_take_refuse(text, err.code, "\"%.80s\": %s", what.text.p, err.msg);
+        text->t->err.limit = err.limit;
+    }
 }
 
 /* [n][n_ranks] the width on each rank of n sub-parameters, whose full widths are whole[i]: divided equally,

@@ -105,7 +105,7 @@ static void zero0_take_all(struct zero0 *z)
                        "the optimizer has fp32_groups_flat and fp32_groups, expected one of them");
     const struct zf_take *all = z->flat ? &flat : &lists;
     uint64_t n = zf_take_list(all);
-    (void)zf_take_most(all, n, z->q->mp->save->o->lim->tensors, "tensors");
+    (void)zf_take_most(all, n, z->q->mp->save->o->lim->tensors, ZF_LIMIT_tensors);
     z->prove.n_vectors = (uint32_t)n;
     z->prove.vector = zf_take_room(t, n, sizeof *z->prove.vector);
     z->view = zf_take_room(t, n, sizeof *z->view);

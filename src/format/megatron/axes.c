@@ -137,9 +137,9 @@ static bool axes_add(struct mg_save *s, struct mg_tensor *t, uint64_t layers, ui
 
     if (!zf_mul(n_layers, n_experts, &n) || n > s->lim->tensors ||
         s->param.n > s->lim->tensors - n) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "\"%.120s\" has slices for more than %llu tensors (limit tensors)", t->key,
-                       (unsigned long long)s->lim->tensors);
+        return zf_fail_limit(err, ZF_LIMIT_tensors, ZF_OFF_NONE,
+                             "\"%.120s\" has slices for more than %llu tensors (limit tensors)",
+                             t->key, (unsigned long long)s->lim->tensors);
     }
     struct mg_param p = {.state = t->name.state,
                          .type = {t->type.dtype, t->type.ndim - axes, t->type.shape + axes},

@@ -184,8 +184,9 @@ static bool core_read_entry(struct reading *r, struct zf_jsonin *in, struct zf_e
     const char *key = zf_jsonin_text(in, &n);
 
     if (r->tensor.n >= r->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "more tensors than the limit tensors allows, %" PRIu64, r->lim->tensors);
+        return zf_fail_limit(err, ZF_LIMIT_tensors, ZF_OFF_NONE,
+                             "more tensors than the limit tensors allows, %" PRIu64,
+                             r->lim->tensors);
     }
     t.key = zf_arena_str(r->a, key, n, err);
     zf_auto(arena) struct zf_arena *own = zf_arena_new(r->lim->model_memory, err);

@@ -102,7 +102,7 @@ static void keys(void **state)
         {"{1: {'a': 7}}", "[0]", "1 entries"},
         {"{'x': 5, 0: {'a': 'b'}}", "[0]!a", "a text"},
         {"{'x': {}, 0: {7: 7}}", "[0][0]", "7"},
-        {"{0: {'a': 5, 'b': 6}}", "[0]", "more than the limit pairs=1"},
+        {"{0: {'a': 5, 'b': 6}}", "[0]", "more than the limit tensors=1"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
@@ -114,7 +114,7 @@ static void keys(void **state)
         struct zf_take value = zf_take_item(&zero, 0);
 
         (void)zf_take_must(&zero, zero.v, "1 entries");
-        (void)zf_take_most(&zero, zf_take_map(&zero), 1, "pairs");
+        (void)zf_take_most(&zero, zf_take_map(&zero), 1, ZF_LIMIT_tensors);
         (void)zf_take_text(&name, NULL);
         uint64_t n = zf_take_u64(&value);
         assert_int_equal(zf_take_ok(&t, &err), !row[i].place);
@@ -122,6 +122,7 @@ static void keys(void **state)
             bool limit = strstr(row[i].why, "more than");
 
             assert_err(&err, limit ? ZF_E_LIMIT : ZF_E_FORMAT, ZF_OFF_NONE, row[i].why);
+            assert_int_equal(err.limit, limit ? ZF_LIMIT_tensors : ZF_LIMIT_NONE);
             assert_string_equal(err.path, row[i].place);
         } else {
             assert_int_equal(n, 7);

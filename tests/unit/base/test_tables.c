@@ -22,10 +22,14 @@ static void sets_limits_by_name(void **state)
     assert_false(zf_limits_set(&lim, "open_files=1x", &err));
     assert_false(zf_limits_set(&lim, "open_files=99999999999T", &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "needs a number of files");
-    assert_string_equal(
-        zf_limits_named("no limit x, more than the limits meta_slack=2 and tensors"), "meta_slack");
-    assert_string_equal(zf_limits_named("3 names (limit tensors)"), "tensors");
-    assert_null(zf_limits_named("unlimited tensors, limit tensor, limit tensors_, limit"));
+    assert_null(zf_limit_name(ZF_LIMIT_NONE));
+    assert_string_equal(zf_limit_name(ZF_LIMIT_pickle_bytes), "pickle_bytes"); /* the first */
+    assert_string_equal(zf_limit_name(ZF_LIMIT_cache_bytes), "cache_bytes");   /* the last */
+    assert_false(zf_fail_limit(&err, ZF_LIMIT_tensors, 7, "%d names (limit %s)", 3, "tensors"));
+    assert_err(&err, ZF_E_LIMIT, 7, "3 names (limit tensors)");
+    assert_int_equal(err.limit, ZF_LIMIT_tensors);
+    assert_false(zf_fail(&err, ZF_E_LIMIT, 7, "too many names"));
+    assert_int_equal(err.limit, ZF_LIMIT_NONE);
     /* Nothing else has moved. */
     lim.open_files = zf_limits_default().open_files;
     lim.json_bytes = zf_limits_default().json_bytes;
