@@ -15,17 +15,6 @@ struct taken {
     struct axes axes;
 };
 
-/* Turns a failure of the recipe or the checkpoint into a problem; running out of memory remains a failure. */
-static bool expand_wrong(struct plan *p, size_t at, struct zf_err *err)
-{
-    const struct zf_err why = *err;
-
-    if (why.code == ZF_E_NOMEM)
-        return false;
-    /* Messages from expressions already name their position. */
-    return plan_problem(p, why.off != ZF_OFF_NONE ? SIZE_MAX : at, err, "%s", why.msg);
-}
-
 static bool expand_cut(struct plan *p, const struct step *s, struct axes *x, struct zf_err *err)
 {
     const struct expr_ask ask = ask_begin(p);
@@ -281,7 +270,7 @@ static bool expand_one(struct plan *p, uint32_t bits, struct zf_err *err)
     bool wanted;
 
     if (!expand_if(p, &wanted, err))
-        return expand_wrong(p, p->line->at, err);
+        return plan_wrong(p, p->line->at, err);
     if (!wanted)
         return true;
     if (!names_fill(&p->loops, p->line->name, strlen(p->line->name), &name) ||
@@ -294,9 +283,9 @@ static bool expand_one(struct plan *p, uint32_t bits, struct zf_err *err)
         return true;
     p->target.n = n;
     struct zf_err why = *err;
-    if ((why.code == ZF_E_FORMAT || why.code == ZF_E_UNSUPPORTED) && why.off == ZF_OFF_NONE)
+    if ((why.code == ZF_E_FORMAT || why.code == ZF_E_UNSUPPORTED) && !why.path[0])
         (void)zf_fail(err, why.code, ZF_OFF_NONE, "%.96s: %.200s", zf_out_text(&name), why.msg);
-    return expand_wrong(p, p->line->origin[0].at, err);
+    return plan_wrong(p, p->line->origin[0].at, err);
 }
 
 /* ---- all that is left ------------------------------------------------------------------------- */
@@ -332,7 +321,7 @@ static bool expand_rest(struct plan *p, struct zf_err *err)
     if (!used)
         return false;
     if (!expand_if(p, &wanted, err))
-        return expand_wrong(p, l->at, err);
+        return plan_wrong(p, l->at, err);
     for (uint32_t i = 0; ok && wanted && i < p->src.n; i++) {
         const char *name = given_name_of(&p->src, i);
         const uint32_t tensor = given_number(&p->src, i);
@@ -350,7 +339,7 @@ static bool expand_rest(struct plan *p, struct zf_err *err)
                                    : expand_target(p, name, strlen(name), &all, err));
         zf_vec_fini(&all);
     }
-    return ok || expand_wrong(p, l->at, err);
+    return ok || plan_wrong(p, l->at, err);
 }
 
 /* Expands a drop for the current values of its indices; a missing tensor is ignored. */
@@ -362,13 +351,13 @@ static bool expand_drop(struct plan *p, struct zf_err *err)
     bool wanted;
 
     if (!expand_if(p, &wanted, err))
-        return expand_wrong(p, p->line->at, err);
+        return plan_wrong(p, p->line->at, err);
     zf_err_clear(err);
     t.tensor = wanted ? expand_find(p, o, err) : UINT32_MAX;
     if (t.tensor == UINT32_MAX)
         return err->code != ZF_E_NOMEM;
     if (!expand_steps(p, o, &t, err))
-        return expand_wrong(p, o->at, err);
+        return plan_wrong(p, o->at, err);
     return expand_use(p, &t, &part, err) &&
            expand_note_drop(p, p->src.set->tensor[t.tensor].name, err);
 }
@@ -384,7 +373,7 @@ bool expand_line(struct plan *p, struct zf_err *err)
             : strcmp(name, "*") == 0 && l->n_origins == 1 && strcmp(l->origin[0].name[0], "*") == 0)
         return expand_rest(p, err);
     if (!expand_bits(p, name, &bits, err))
-        return expand_wrong(p, l->at, err);
+        return plan_wrong(p, l->at, err);
     if (expand_none(p, bits))
         return true;
     bool ok = true, more = true;

@@ -58,8 +58,6 @@ static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
     if (!t)
         return zf_null(zf_fail_sys(err, "read a recipe"));
     t->r = recipe_parse(name, text, n, library_find, NULL, err);
-    if (!t->r)
-        err->off = ZF_OFF_NONE; /* the message already has line and column */
     if (!t->r || !run_recipe(&t->plan, t->r, &l->given, &l->files, l->brief, err)) {
         hf_trial_free(t);
         return NULL;

@@ -46,7 +46,7 @@ bool text_is(const struct text *t, const char *s);
 bool text_take(struct text *t, const char *s, bool *was_out, struct zf_err *err) ZF_CHECKED;
 /* Skips this mark or word.  Errors: ZF_E_FORMAT the last token is something else. */
 bool text_expect(struct text *t, const char *s, struct zf_err *err) ZF_CHECKED;
-/* Fills *err with "file:line:column: sentence" for byte `at`, which also becomes its offset; returns false. */
+/* Fails with ZF_E_FORMAT; the error's path is "file:line:column", of byte `at`.  Returns false. */
 bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 

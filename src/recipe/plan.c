@@ -26,7 +26,8 @@ bool plan_problem(struct plan *p, size_t at, struct zf_err *err, const char *fmt
     if (p->problem.n >= MAX_PROBLEMS)
         return true;
     (void)text_fail(p->line->of->name, p->line->of->p, at == SIZE_MAX ? 0 : at, &why, "%s", msg);
-    char *copy = strdup(at == SIZE_MAX ? msg : why.msg);
+    char text[sizeof why.path + sizeof why.msg];
+    char *copy = strdup(at == SIZE_MAX ? msg : zf_err_text(&why, text, sizeof text));
     char **to = copy ? zf_vec_push(&p->problem, err) : NULL;
     if (!to) {
         free(copy);
@@ -34,6 +35,15 @@ bool plan_problem(struct plan *p, size_t at, struct zf_err *err, const char *fmt
     }
     *to = copy;
     return true;
+}
+
+bool plan_wrong(struct plan *p, size_t at, struct zf_err *err)
+{
+    const struct zf_err why = *err;
+    char text[sizeof why.path + sizeof why.msg];
+
+    return why.code != ZF_E_NOMEM && plan_problem(p, why.path[0] ? SIZE_MAX : at, err, "%s",
+                                                  zf_err_text(&why, text, sizeof text));
 }
 
 void plan_fini(struct plan *p)

@@ -223,9 +223,13 @@ static inline void zf_auto_plan(struct plan *p)
     plan_fini(p);
 }
 
-/* Notes a problem of the current line, at byte `at` of its text.  False: out of memory, or too many problems. */
+/* Notes a problem of the current line, at byte `at` of its text; SIZE_MAX: the message names its place.  False: out of
+ * memory. */
 bool plan_problem(struct plan *p, size_t at, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5))) ZF_CHECKED;
+/* Turns a failure of the recipe or the checkpoint into a problem: at its own place, the path of text_fail, or else at
+ * byte `at`.  False: it is a lack of memory, which remains a failure. */
+bool plan_wrong(struct plan *p, size_t at, struct zf_err *err) ZF_CHECKED;
 /* Are there any problems so far? */
 bool plan_bad(const struct plan *p);
 

@@ -10,14 +10,6 @@
 
 #define MAX_VARS 256
 
-/* Turns the failure of an expression into a problem; a system error remains a failure. */
-static bool run_wrong(struct plan *p, struct zf_err *err)
-{
-    const struct zf_err why = *err;
-
-    return why.code != ZF_E_NOMEM && plan_problem(p, SIZE_MAX, err, "%s", why.msg);
-}
-
 static char *run_dump(json_t *v)
 {
     return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
@@ -62,7 +54,7 @@ static bool run_need(struct plan *p, struct zf_err *err)
 
     if (!expr_true(p->line->expr, &ask, &so, err)) {
         p->fits = false;
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     }
     p->fits = so;
     return so || plan_problem(p, p->line->at, err, "%s", p->line->text);
@@ -74,7 +66,7 @@ static bool run_refuse(struct plan *p, struct zf_err *err)
     bool so;
 
     if (!expr_true(p->line->expr, &ask, &so, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     return !so || plan_problem(p, p->line->at, err, "%s", p->line->text);
 }
 
@@ -84,7 +76,7 @@ static bool run_note(struct plan *p, struct zf_err *err)
     bool so;
 
     if (!expr_true(p->line->expr, &ask, &so, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     return !so || json_array_append_new(p->notes, zf_json_text(p->line->text)) == 0 ||
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a note");
 }
@@ -96,12 +88,12 @@ static bool run_check(struct plan *p, struct zf_err *err)
     zf_auto(json) json_t *right = NULL;
 
     if (!expr_sides(p->line->expr, &ask, &left, &right, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (!left) {
         bool so;
 
         if (!expr_true(p->line->expr, &ask, &so, err))
-            return run_wrong(p, err);
+            return plan_wrong(p, p->line->at, err);
         return so || plan_problem(p, p->line->at, err, "%s", p->line->text);
     }
     if (expr_equal(left, right))
@@ -137,13 +129,13 @@ static bool run_let(struct plan *p, struct zf_err *err)
     if (ask_var(p, l->name))
         return true; /* an earlier line set it */
     if (l->cond && !expr_true(l->cond, &ask, &wanted, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (!wanted)
         return true;
     p->from = NULL;
     json_t *v = expr_value(l->expr, &ask, err);
     if (!v)
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (l->kind == LINE_SIZE && (!zf_json_u64(v, &n) || n == 0)) {
         zf_auto(mem) char *is = run_dump(v);
         const bool none = json_is_null(v);
@@ -167,7 +159,7 @@ static bool run_index(struct plan *p, struct zf_err *err)
     if (p->loops.n == MAX_LOOPS)
         return plan_problem(p, p->line->at, err, "more than %d indices", MAX_LOOPS);
     if (!expr_u64(p->line->expr, &ask, &end, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (end > p->lim->tensors) {
         return plan_problem(p, p->line->at, err, "the index goes up to %llu (limit tensors)",
                             (unsigned long long)end);
@@ -206,7 +198,7 @@ static bool run_list(struct plan *p, struct zf_err *err)
         at->open = false;
     if (!ok) {
         json_decref(list);
-        return at ? run_wrong(p, err)
+        return at ? plan_wrong(p, p->line->at, err)
                   : plan_problem(p, l->at, err, "there is no index %.40s", l->text);
     }
     return run_set(p, list, err);
@@ -279,12 +271,12 @@ static bool run_config(struct plan *p, struct zf_err *err)
     bool wanted = true;
 
     if (l->cond && !expr_true(l->cond, &ask, &wanted, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (!wanted)
         return true;
     json_t *v = expr_value(l->expr, &ask, err);
     if (!v)
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (l->kind == LINE_CONFIG && p->outside && !run_compare(p, l->name, v, err)) {
         json_decref(v);
         return false;
@@ -301,7 +293,7 @@ static bool run_model(struct plan *p, struct zf_err *err)
     bool wanted = !p->arch;
 
     if (wanted && l->cond && !expr_true(l->cond, &ask, &wanted, err))
-        return run_wrong(p, err);
+        return plan_wrong(p, p->line->at, err);
     if (!wanted)
         return true;
     json_t *type = json_string(l->text);
@@ -361,7 +353,7 @@ static bool run_line(struct plan *p, struct zf_err *err)
         const struct expr_ask ask = ask_begin(p);
 
         if (!expr_true(p->line->cond, &ask, &wanted, err))
-            return run_wrong(p, err);
+            return plan_wrong(p, p->line->at, err);
     }
     return !wanted || run_work(p, err);
 }
@@ -404,7 +396,7 @@ bool run_recipe(struct plan *p, const struct recipe *r, const struct given *give
             continue;
         if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err)) {
             p->fits = false; /* without unique names, nothing can be looked up */
-            return run_wrong(p, err);
+            return plan_wrong(p, SIZE_MAX, err);
         }
         if (!run_line(p, err))
             return false;

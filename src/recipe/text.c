@@ -22,7 +22,8 @@ bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, c
     va_start(args, fmt);
     (void)vsnprintf(msg, sizeof msg, fmt, args);
     va_end(args);
-    return zf_fail(err, ZF_E_FORMAT, at, "%.64s:%zu:%zu: %s", file, line, col, msg);
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", msg);
+    return zf_err_in(err, "%.64s:%zu:%zu", file, line, col);
 }
 
 static bool text_is_word(char c)

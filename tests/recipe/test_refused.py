@@ -84,7 +84,7 @@ BAD = [
     ('a <- t "r ... -> r ..."', "only names"), ('size k = 5\na <- t "(k r) c -> k r c"', "the axis has 5", "has 4"),
     ('a <- t "(k r) c -> k r c"', "neither k nor r"), ('a <- t "r c d -> d r c"', "for 3 dimensions, but the tensor has 2"),
     ("a <- t [0:9]", "[0:9] are outside the axis, which has 4"), ("a <- t [0, 0, 0]", "3 axes are cut"),
-    ("a <- cat(0, t, u)", "differs in shape or dtype"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'),
+    ("a <- cat(0, t, u)", "differs in shape or dtype"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'), ("# x\nlet a = has({i}.w)", 'bad.recipe:2:1: {i} is not named by an "index"'),
     ("index i < 2\na <- {i}.w", "index that the target lacks"), ("let a = 1 +", "expected a value"), ("let a = (1", "not closed"),
     ("let a = f(1)", "no function f()"), ("let a = 1 / 0\na <- t", '"/" does not work'), ("let a = log(0)\na <- t", '"log" does not work with 0'), ("let a = 3 / 2\na <- t", '"/" does not work with 3 and 2'),
     ('size a = "x"\na <- t', "not a number of elements"), ("size a = nothing\na <- t", "the size a is not recorded"),
