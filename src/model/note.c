@@ -22,7 +22,8 @@ const char *zf_note_kind_name(enum zf_note_kind kind)
                                                     [ZF_NOTE_UNCOMPARED] = "uncompared",
                                                     [ZF_NOTE_NO_WEIGHTS] = "no-weights",
                                                     [ZF_NOTE_GROUPS] = "groups",
-                                                    [ZF_NOTE_HF] = "hf"};
+                                                    [ZF_NOTE_HF] = "hf",
+                                                    [ZF_NOTE_BROKEN] = "broken"};
 
     return name[kind];
 }

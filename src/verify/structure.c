@@ -126,6 +126,18 @@ static bool structure_report_refusal(struct verify *v, struct zf_err *err)
                         why->msg);
 }
 
+/* Reports a note; a broken file counts as damage of that file. */
+static bool structure_report_note(struct verify *v, const struct zf_note *n, struct zf_err *err)
+{
+    const bool broken = n->kind == ZF_NOTE_BROKEN;
+    zf_auto(mem) char *file = strndup(n->about, broken ? strcspn(n->about, "\n") : 0);
+    const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE,
+                                       .weight = broken ? ZF_WEIGHT_DAMAGE : ZF_WEIGHT_NOTE,
+                                       .file = file};
+
+    return file ? verify_found(v, &about, err, "%s", n->text) : zf_fail_sys(err, "verify");
+}
+
 bool verify_structure(struct verify *v, struct zf_err *err)
 {
     struct losses l = {.err = err};
@@ -136,9 +148,7 @@ bool verify_structure(struct verify *v, struct zf_err *err)
     for (uint32_t i = 0; ok && i < v->c->n_notes; i++) {
         if (!v->o->quick && !v->o->part && v->c->note[i].kind == ZF_NOTE_UNCOMPARED)
             continue; /* it has been compared by now */
-        const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE, .file = ""};
-
-        ok = verify_found(v, &about, err, "%s", v->c->note[i].text);
+        ok = structure_report_note(v, &v->c->note[i], err);
     }
     return ok;
 }

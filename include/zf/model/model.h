@@ -50,6 +50,7 @@ enum zf_note_kind {
     ZF_NOTE_NO_WEIGHTS, /* the save has no weights */
     ZF_NOTE_GROUPS,     /* settings of the optimizer's groups, nothing unusual */
     ZF_NOTE_HF,         /* which model hf/ is, or why there is none */
+    ZF_NOTE_BROKEN,     /* a file that no tensor needs is missing, empty or cut short */
     ZF_NOTE_KINDS,
 };
 /* The kind's name in info --json, such as "unshown". */

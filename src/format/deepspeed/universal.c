@@ -18,8 +18,7 @@
 
 /* Properties that all parameters of one group share. */
 struct universal_group {
-    const char *path; /* of the first parameter of the group, or NULL */
-    struct zf_draft *step;
+    const char *path;             /* of the first parameter of the group, or NULL */
     const struct zf_entry *entry; /* [n] its files */
     size_t n;
 };
@@ -33,7 +32,10 @@ struct universal_name {
 struct universal {
     struct ds_rank *mp;             /* has the groups of all ranks */
     struct universal_name *by_name; /* uthash */
-    uint64_t left;                  /* number of parameters below zero/ that were not trained */
+    struct universal_group *group;  /* [mp->n_groups] */
+    const char *step_path;          /* the first parameter with a step, or NULL */
+    double step;
+    uint64_t left; /* number of parameters below zero/ that were not trained */
 };
 
 /* The trained parameter of that name, or NULL. */
@@ -61,6 +63,7 @@ static bool universal_index(struct universal *u, struct zf_err *err)
             }
         }
     }
+    u->group = group;
     return group != NULL;
 }
 
@@ -165,32 +168,57 @@ static bool universal_check_files(struct universal *u, struct universal_group *g
     const bool ok = !more || zf_forgive(u->mp->save->b, err);
 
     if (more)
-        *g = (struct universal_group){.path = path, .step = g->step, .entry = e, .n = n};
+        *g = (struct universal_group){.path = path, .entry = e, .n = n};
     return ok;
 }
 
-/* All parameters of a group must have the same step.  Different ones are refused even when degraded. */
-static bool universal_check_step(struct universal *u, struct universal_group *g, const char *path,
-                                 struct ds_name name, struct zf_err *err)
+/* The step of a parameter; false, without an error: it has another type. */
+static bool universal_read_step(struct zf_draft *d, double *out, struct zf_err *err)
+{
+    union {
+        int64_t i;
+        float f;
+        double d;
+    } v = {0};
+
+    zf_err_clear(err);
+    switch (zf_draft_type(d).dtype) {
+    case ZF_DT_I64:
+        *out = zf_draft_read(d, 0, 1, &v.i, err) ? (double)v.i : 0;
+        break;
+    case ZF_DT_F32:
+        *out = zf_draft_read(d, 0, 1, &v.f, err) ? (double)v.f : 0;
+        break;
+    case ZF_DT_F64:
+        *out = zf_draft_read(d, 0, 1, &v.d, err) ? v.d : 0;
+        break;
+    default:
+        return false;
+    }
+    return err->code == ZF_OK;
+}
+
+/* All parameters of a group, and all groups, must have the same step: the optimizer counts each of its calls for every
+ * one.  Different ones are refused even when degraded. */
+static bool universal_check_step(struct universal *u, const char *path, struct ds_name name,
+                                 struct zf_err *err)
 {
     struct zf_draft *d = zf_build_find(u->mp->save->b, ds_spot("optim/step", name));
-    unsigned char a[16], b[16];
     uint64_t n;
+    double step;
 
     if (!d || !zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) || n != 1)
         return true;
-    if (!g->step) {
-        g->step = d;
-        return true;
+    if (!universal_read_step(d, &step, err))
+        return err->code == ZF_OK;
+    if (!u->step_path) {
+        u->step_path = path;
+        u->step = step;
     }
-    if (!zf_draft_read(g->step, 0, 1, a, err) || !zf_draft_read(d, 0, 1, b, err))
-        return false;
-    enum zf_dtype dtype = zf_draft_type(d).dtype;
-    return (dtype == zf_draft_type(g->step).dtype &&
-            memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0) ||
+    return step == u->step ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s/step.pt has another step than %s/step.pt: two saves are mixed", path,
-                   g->path);
+                   "%s/step.pt has step %.17g, but %s/step.pt has step %.17g: two saves are mixed",
+                   path, step, u->step_path, u->step);
 }
 
 /* Drafts the files of a parameter.  Degraded: an unreadable file is treated as missing. */
@@ -211,7 +239,7 @@ static bool universal_draft_files(struct universal *u, const struct universal_na
         g->n = n;
     }
     return universal_check_files(u, g, path, e, n, err) &&
-           universal_check_step(u, g, path, who->param->name, err);
+           universal_check_step(u, path, who->param->name, err);
 }
 
 /* Drafts the parameter in the directory `path` ("zero/" and its name), if that has files. */
@@ -325,10 +353,79 @@ static bool universal_check_all(const struct universal *u, struct zf_err *err)
     return true;
 }
 
+/* The states of Adam, which come together. */
+static bool universal_is_adams(const struct zf_entry *e)
+{
+    return strcmp(e->name, "exp_avg.pt") == 0 || strcmp(e->name, "exp_avg_sq.pt") == 0 ||
+           strcmp(e->name, "step.pt") == 0;
+}
+
+static bool universal_has_state(const struct universal_group *g, const char *file)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (strcmp(g->entry[i].name, file) == 0)
+            return true;
+    return false;
+}
+
+/* True if every state file of the group is one of Adam's, or the masters. */
+static bool universal_is_adam_group(const struct universal_group *g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (universal_is_state_file(&g->entry[i]) && !universal_is_adams(&g->entry[i]) &&
+            strcmp(g->entry[i].name, "fp32.pt") != 0)
+            return false;
+    return true;
+}
+
+/* Compares Adam's states between groups.  Inside a group, universal_check_files compares; this is for groups of one
+ * parameter, or that lost a state of all.  A group with other states has an optimizer of its own, such as Muon. */
+static bool universal_check_groups(struct universal *u, struct zf_err *err)
+{
+    const uint32_t n = u->mp->n_groups;
+    const struct universal_group *most = NULL;
+    char is[ZF_ABSENT_MAX];
+
+    for (uint32_t g = 0; g < n && !most; g++)
+        if (u->group[g].path && universal_has_state(&u->group[g], "exp_avg.pt") &&
+            universal_has_state(&u->group[g], "exp_avg_sq.pt"))
+            most = &u->group[g];
+    for (uint32_t g = 0; most && g < n; g++) {
+        const struct universal_group *at = &u->group[g];
+
+        for (size_t i = 0; at->path && universal_is_adam_group(at) && i < most->n; i++) {
+            const char *state = most->entry[i].name;
+            const char *file = zf_arena_fmt(u->mp->save->a, err, "%s/%s", at->path, state);
+
+            if (!file)
+                return false;
+            if (universal_is_adams(&most->entry[i]) && !universal_has_state(at, state) &&
+                !(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
+                          zf_absent(u->mp->save->st, file, is), most->path, state) ||
+                  zf_forgive(u->mp->save->b, err)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Compares the step of the optimizer with that of the model.  Stage 3: ds_universal_prove does. */
+static bool universal_warn_step(const struct universal *u, struct zf_err *err)
+{
+    const struct ds_rank *mp = u->mp;
+    char file[256];
+
+    if (!u->step_path)
+        return true;
+    (void)snprintf(file, sizeof file, "%.240s/step.pt", u->step_path);
+    return ds_warn_steps(mp->save, &mp->model, u->step, file, err);
+}
+
 bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
 {
     struct universal u = {.mp = mp};
-    bool ok = universal_index(&u, err) && universal_walk(&u, err) && universal_check_all(&u, err);
+    bool ok = universal_index(&u, err) && universal_walk(&u, err) && universal_check_all(&u, err) &&
+              universal_check_groups(&u, err) && universal_warn_step(&u, err);
 
     zf_table_free(u.by_name);
     return ok && (u.left == 0 ||

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/values.h>
 #include <zf/base/num.h>
 
@@ -127,6 +128,44 @@ static uint64_t prove_length(const struct ds_group *g, uint64_t ranks)
     return n;
 }
 
+/* Records that the bytes of a slot equal the first ones of a converted tensor, so that zerofs verify compares all. */
+struct prove_copies {
+    struct zf_build *b;
+    struct zf_source *flat;
+    uint64_t at, end; /* bytes of `flat` that are not recorded yet */
+    struct zf_err *err;
+};
+
+static bool prove_record(void *ctx, struct zf_source *src, uint64_t off, uint64_t n)
+{
+    struct prove_copies *c = ctx;
+    const struct zf_copy copy = {
+        .src = {src, c->flat}, .off = {off, c->at}, .n = n < c->end - c->at ? n : c->end - c->at};
+
+    c->at += copy.n;
+    return copy.n == 0 || !src || zf_build_copy(c->b, &copy, c->err);
+}
+
+static bool prove_record_slots(struct ds_save *ds, const struct prove_vector *v,
+                               const struct zf_tensor_ref *flat, struct zf_err *err)
+{
+    const uint64_t size = zf_dtype_info(flat->dtype)->bytes;
+    uint64_t at = flat->off;
+
+    for (uint32_t i = 0; i < v->group->n; i++) {
+        const struct ds_param *p = &v->group->param[i];
+        const uint64_t slot = (p->n / v->ranks + (p->n % v->ranks != 0)) * size;
+        struct zf_draft *d = zf_build_find(ds->b, ds_spot(v->set, p->name));
+        struct prove_copies c = {ds->b, flat->src, at, at + slot, err};
+
+        at += slot;
+        if (d && prove_elements(d) == p->n && zf_draft_type(d).dtype == flat->dtype &&
+            !zf_draft_runs(d, 0, slot / size, prove_record, &c, err))
+            return false;
+    }
+    return true;
+}
+
 /* Compares `value`, if it is a tensor as long as rank 0's partition. */
 static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *value,
                         struct prove_vector *v, struct zf_err *err)
@@ -145,7 +184,7 @@ static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_
     v->flat = zf_tensor_ref_draft(ds->b, ds_spot("bucket/prove", v->key), &ref, STATE_FILE, err);
     ok = v->flat && prove_slots(ds, v, err);
     zf_build_undo(ds->b);
-    return ok;
+    return ok && (!zf_build_records_copies(ds->b) || prove_record_slots(ds, v, &ref, err));
 }
 
 /* Compares masters and states of group g.  *n: parameters whose masters were compared so far. */
@@ -197,18 +236,11 @@ static bool prove_step(struct ds_save *ds, struct zf_torch *t, const struct ds_r
                : prove_skip(ds, err);
 }
 
-static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t *n,
-                          struct zf_err *err)
+static bool prove_vectors(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp,
+                          uint64_t *n, struct zf_err *err)
 {
     uint64_t ranks;
 
-    if (!zf_store_find(ds->st, STATE_FILE))
-        return true;
-    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, STATE_FILE, err);
-    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
-
-    if (!t)
-        return zf_forgive(ds->b, err);
     if (!zf_pv_u64(zf_pv_get(zf_torch_root(t), "partition_count"), &ranks) || ranks != mp->n_dp ||
         zf_pv_len(zf_pv_get(zf_torch_root(t), "fp32_flat_groups")) != mp->n_groups)
         return true;
@@ -238,6 +270,18 @@ static bool prove_note(struct ds_save *ds, const struct ds_rank *mp, uint64_t pr
                                        : "nothing here proves that its parameters are right");
 }
 
+/* The converter writes this file for every stage, and DeepSpeed loads nothing without it.
+ * Source: deepspeed/runtime/base_optimizer.py, load_hp_checkpoint_state_from_checkpoint_dir (0.14.5 … 0.19.8). */
+static bool prove_missing(struct ds_save *ds, struct zf_err *err)
+{
+    char is[ZF_ABSENT_MAX];
+
+    return zf_build_note_on(ds->b, ZF_NOTE_BROKEN, STATE_FILE, err,
+                            STATE_FILE " %s: ds_to_universal.py writes it, and without it "
+                                       "DeepSpeed does not load the checkpoint",
+                            zf_absent(ds->st, STATE_FILE, is));
+}
+
 bool ds_universal_prove(struct ds_save *ds, const struct ds_ranks *all, struct zf_err *err)
 {
     uint64_t proved = 0;
@@ -245,7 +289,13 @@ bool ds_universal_prove(struct ds_save *ds, const struct ds_ranks *all, struct z
     for (uint32_t i = 0; i < all->n; i++)
         if (!prove_all_round(ds, &all->rank[i], err))
             return false;
+    const bool there = zf_store_find(ds->st, STATE_FILE) != NULL;
+    zf_auto(source) struct zf_source *src = there ? zf_store_open(ds->st, STATE_FILE, err) : NULL;
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+
+    if (!t && !(there ? zf_forgive(ds->b, err) : prove_missing(ds, err)))
+        return false;
     return !ds->dir.by_rank || all->n == 0 ||
-           ((ds->dir.n_mp > 1 || prove_vectors(ds, &all->rank[0], &proved, err)) &&
+           ((!t || ds->dir.n_mp > 1 || prove_vectors(ds, t, &all->rank[0], &proved, err)) &&
             prove_note(ds, &all->rank[0], proved, err));
 }

@@ -48,7 +48,15 @@ for n in ("embed.weight", "l1.bias", "scale"):
         refused(f"stage 3, one file of another save: {n} {k}", mixed(three, makeds.universal3(OTHER, 2), f"zero/{n}/{k}.pt"),
                 f"zero/{n}/{k}.pt: element 0 is", "in zero/optimizer_state.pt")
 refused("one parameter's files of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/"), "zero/l1.bias/step.pt", "step")
-refused("one step of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/step"), "two saves")
+refused("one step of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/step"), "two saves", f"has step {STATE.step}",
+        f"has step {STATE.step + 1}")
+ALONE = State({"embed.weight": (6, 4), "l1.bias": (4,)}, {"one": (1,)})
+alone = makeds.universal(ALONE, 1)
+good("a group of one parameter", alone, ALONE)
+refused("a group of one parameter of a later step", {**alone, "zero/one/step.pt": ALONE.step + 1}, "zero/one/step.pt has step", "two saves")
+got, notes, err = dumped({**one, **{f: STATE.step + 5 for f in one if f.endswith("/step.pt")}})
+check("the model's step is another", not err and any(f"the optimizer counted {STATE.step + 5} steps" in n and "model_states" in n for n in notes),
+      (err, notes))
 scrambled = {n: dict(v) if isinstance(v, dict) else v for n, v in one.items()}
 scrambled["mp_rank_00_model_states.pt"]["ds_config"] = {"zero_optimization": {"stage": 2, "round_robin_gradients": True}}
 scrambled["zero/l1.bias/fp32.pt"] = {"cat_dim": 0, "param": makeds.f32(STATE.values("embed.weight")[:4], (4,))}
@@ -63,6 +71,19 @@ for stage, files, value in ((2, one, {"cat_dim": 0, "param": makeds.f32([1.0] * 
         shown = got.get(("" if key == "fp32" else "optim/exp_avg", "embed.weight"), ("", "", "unreadable"))
         check(f"stage {stage}: {key} of another shape, degraded: it is not served", not err and ("", "l1.bias") in got and
               shown[2].startswith("unreadable") and any("a parameter of another save" in n for n in notes), (err, shown, notes))
+for state in ("exp_avg", "exp_avg_sq", "step"):
+    hurt = {f: v for f, v in alone.items() if f != f"zero/one/{state}.pt"}
+    got, _, err = dumped(hurt)
+    check(f"a group of one parameter without {state}", not got and f"zero/one/{state}.pt is missing" in err, err)
+    got, notes, err = dumped(hurt, "-d")
+    check(f"the same, degraded: {state}", got and not err and any(f"zero/one/{state}.pt is missing" in n for n in notes), (err, notes))
+muon = {f.replace("one/exp_avg.pt", "one/momentum_buffer.pt"): v for f, v in alone.items() if f not in ("zero/one/exp_avg_sq.pt", "zero/one/step.pt")}
+got, notes, err = dumped(muon)
+check("a group of another optimizer", not err and not notes and ("optim/momentum_buffer", "one") in got, (err, notes))
+for what, files in (("2", one), ("3", three)):
+    got, notes, err = dumped({f: v for f, v in files.items() if f != "zero/optimizer_state.pt"})
+    check(f"stage {what} without optimizer_state.pt", not err and got and any("zero/optimizer_state.pt is missing" in n for n in notes), (err, notes))
+    check(f"stage {what} with it", not any("optimizer_state.pt" in n for n in dumped(files)[1]))
 cut = {n: makeds.f32(STATE.values("embed.weight", n)[:20], (5, 4)) for n in ("fp32", *STATE.moments)}
 got, _, err = dumped({**one, **{f"zero/embed.weight/{n}.pt": {"cat_dim": 0, "param": v, "vocab_tensor": True} for n, v in cut.items()}})
 check("a vocabulary without its padding", not err and got["", "embed.weight"][1:] == ("5,4", cut["fp32"].hex()), err)
@@ -112,10 +133,11 @@ for what, change in (("of another number of ranks", lambda v: v.update(partition
     again = makeds.universal3(STATE, 2)
     change(again["zero/optimizer_state.pt"])
     good(f"an optimizer_state.pt {what}", again)
-noise = {**three, "zero/optimizer_state.pt": b"noise"}
-got, _, err = dumped(noise)
-check("an optimizer_state.pt that is noise", not got and "zero/optimizer_state.pt" in err and err.count("\n") == 0, err)
-got, notes, err = dumped(noise, "-d")
-check("the same, degraded", not err and all(got.get(k) == v for k, v in STATE.expected().items()) and
-      any("zero/optimizer_state.pt" in n for n in notes), (err, notes))
+for files in (one, three):
+    noise = {**files, "zero/optimizer_state.pt": b"noise"}
+    got, _, err = dumped(noise)
+    check("an optimizer_state.pt that is noise", not got and "zero/optimizer_state.pt" in err and err.count("\n") == 0, err)
+    got, notes, err = dumped(noise, "-d")
+    check("the same, degraded", not err and all(got.get(k) == v for k, v in STATE.expected().items()) and
+          any("zero/optimizer_state.pt" in n for n in notes), (err, notes))
 done()
