@@ -251,10 +251,8 @@ static enum locate_next locate_one(struct located *l, const struct zf_open_opts 
         return NEXT_NOWHERE;
     if (!match_one(l->dir, l->one, o, &l->match, err))
         return NEXT_FAILED;
-    if (!l->match.format) {
-        (void)foreign_find(l->dir, l->one, err);
-        return err->code ? NEXT_FAILED : NEXT_NOWHERE;
-    }
+    if (!l->match.format)
+        return foreign_find(l->dir, l->one, err) ? NEXT_FAILED : NEXT_NOWHERE;
     zf_say(
         l->note, sizeof l->note,
         "this file names the latest save, %.80s, which is shown. Point at another file to see that",

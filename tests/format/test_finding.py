@@ -87,6 +87,12 @@ with Dir() as d:
     d.path("iter_0000010/x")
     d.says("Megatron's pointer", 4, '"iter_0000010", but it is empty')
 
+with Dir() as d:
+    d.st("model.safetensors")
+    d.file("latest-rank0.pt", b"x" * 300)
+    r, j = d.info()
+    check("Composer's tracker that is neither text nor torch.save", j.get("format") == "safetensors", r.stderr or j)
+
 # ---- one tag, the one that -o tag= takes -----------------------------------------------------------------
 
 with Dir() as d:
