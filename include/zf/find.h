@@ -2,10 +2,17 @@
 /* Finds and opens the checkpoint at a path.
  *
  * Users name a file, a save, the directory of a training run, or one above it; scripts add -o tag=.  src/find finds the
- * one save that is meant, or says why there is none (locate.c): match.c probes a directory with all families, latest.c
- * and promise.c follow the files that name the latest save, saves.c searches the directories below, save_word.c
- * resolves -o tag=, and foreign.c recognizes formats that zerofs does not read.  open.c then lets the family that fits
- * describe the save, adds the side files, and seals. */
+ * one save that is meant, or says why there is none:
+ *
+ * locate.c     the way down, one directory after the other, until a family fits
+ * match.c      which family fits a directory, and how well; table.def lists them, foreign.c knows what is not read
+ * latest.c     the save that a run directory names as its latest
+ * saves.c      the saves in a directory, or nearest below it: a struct zf_save_dir each; save_name.c reads their names
+ * save_word.c  which of them -o tag= means, a step or a word; whole.c the newest that lacks nothing
+ * loose.c      weight files next to saves; newer.c saves that are newer than the one that is shown
+ *
+ * open.c then lets the family describe the save, adds the side files (sidefiles.c), notes what is missing or not shown
+ * (rankfiles.c, unshown.c), and seals. */
 #ifndef ZF_FIND_H
 #define ZF_FIND_H
 

@@ -162,7 +162,7 @@ static char *locate_run_of(struct located *l, const struct zf_saves *s)
             strchr(s->at[i].path + n + 1, '/'))
             return NULL;
     zf_auto(store) struct zf_store *run = dir ? zf_store_sub(l->dir, dir, &ignored) : NULL;
-    bool says = run && (!latest_save(run, &latest, &ignored) || latest ||
+    bool says = run && (!latest_name(run, &latest, &ignored) || latest ||
                         !latest_one_file(run, &one, &ignored) || one);
     return says ? zf_give(dir) : NULL;
 }
@@ -207,38 +207,101 @@ static bool locate_fits(const struct match *m, const struct zf_open_opts *o)
     return m->format && (!o->tag || m->save.tag) && (m->probe.fit > ZF_FIT_WEAK || o->format);
 }
 
-/* True if the latest save is gone and no other can be found: then the loose files are meant. */
-static bool locate_left_over(struct located *l, const struct promise *p,
-                             const struct zf_limits *lim)
+/* LATEST_BAD unless the directory that `l` names is a save, or leads to one.  Errors, such as two families that fit
+ * equally well, are reported when it is opened. */
+static void locate_check_latest(struct latest *l, const struct zf_open_opts *o)
 {
+    struct zf_open_opts here = {.lim = o->lim, .format = o->format};
+    zf_auto(match) struct match m = {.format = NULL};
     zf_auto(saves) struct zf_saves s = {.at = NULL};
-    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(mem) char *latest = NULL;
+    struct zf_err err = {.code = ZF_OK};
+    const struct zf_entry *e;
+    size_t n;
 
-    if (p->state != PROMISE_GONE || !zf_saves_list(l->dir, ZF_SAVES_WHOLE, lim, &s, &ignored) ||
-        s.n)
-        return false;
-    (void)snprintf(l->note, sizeof l->note,
-                   "the latest save is recorded as %.60s, which does not exist", p->name);
-    return true;
+    const bool listed = zf_store_list(l->save, "", &e, &n, &l->why);
+    if (listed && n > 0 &&
+        (!match_dir(l->save, &here, &m, &err) || m.format || !latest_name(l->save, &latest, &err) ||
+         latest || (saves_nearest(l->save, o->lim, &s, &err) && s.n)))
+        return;
+    l->state = LATEST_BAD;
+    if (listed && (n == 0 || !foreign_find(l->save, NULL, &l->why)))
+        (void)zf_fail(&l->why, ZF_E_FORMAT, ZF_OFF_NONE,
+                      n == 0 ? "it is empty" : "it does not hold a save");
 }
 
-/* Weight files fit, but the saves next to them may be meant: decides by p and by the saves' names. */
-static enum locate_next locate_loose_or_save(struct located *l, const struct promise *p,
+/* Reads which save is the latest, and examines it.  What is not a save must be known not to be one. */
+static bool locate_latest(struct located *l, const struct zf_open_opts *o, struct zf_err *err)
+{
+    struct latest *latest = &l->match.latest;
+    const uint64_t since = zf_store_doubts(l->dir);
+
+    if (!latest_find(l->dir, false, latest, err))
+        return false;
+    if (latest->state == LATEST_BROKEN) {
+        *err = latest->why;
+        return false;
+    }
+    if (latest->state == LATEST_FOUND)
+        locate_check_latest(latest, o);
+    return latest->state == LATEST_NONE || latest->state == LATEST_FOUND ||
+           !zf_store_doubt(l->dir, since, 0, err);
+}
+
+/* The latest save is missing, or no save.  Fails unless it is gone, no other can be found, and files fit: the user may
+ * have removed it and kept the weights. */
+static enum locate_next locate_no_latest(struct located *l, bool fits, const struct zf_limits *lim,
+                                         struct zf_err *err)
+{
+    const struct latest *latest = &l->match.latest;
+    zf_auto(saves) struct zf_saves s = {.at = NULL};
+    struct zf_err ignored = {.code = ZF_OK};
+    char list[120] = "none";
+
+    if (latest->state == LATEST_BAD) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "the latest save is recorded as \"%.60s\", but %.159s", latest->name,
+                      latest->why.msg);
+        return NEXT_FAILED;
+    }
+    const bool listed = zf_saves_list(l->dir, ZF_SAVES_WHOLE, lim, &s, &ignored);
+    if (listed && s.n == 0 && fits) {
+        (void)snprintf(l->note, sizeof l->note,
+                       "the latest save is recorded as %.60s, which does not exist", latest->name);
+        return NEXT_DONE;
+    }
+    if (s.n > 0)
+        save_word_list(&s, NULL, list, sizeof list);
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "the latest save is recorded as \"%.60s\", which does not exist. Found: %s (-o "
+                  "tag=NAME selects one)",
+                  latest->name, list);
+    return NEXT_FAILED;
+}
+
+/* Enters the latest save. */
+static enum locate_next locate_enter_latest(struct located *l, const struct zf_limits *lim,
+                                            struct zf_err *err)
+{
+    locate_note_newer(l, l->match.latest.name, lim);
+    return locate_enter(l, l->match.latest.name, err) ? NEXT_DEEPER : NEXT_FAILED;
+}
+
+/* Weight files fit, but the saves next to them may be meant: decides by the latest save, unless that is only a
+ * directory that is called `latest` by chance, and by the saves' names. */
+static enum locate_next locate_loose_or_save(struct located *l, bool promised,
                                              const struct zf_open_opts *o, struct zf_err *err)
 {
+    const char *latest = l->match.latest.state == LATEST_FOUND ? l->match.latest.name : NULL;
     zf_auto(saves) struct zf_saves s = {.at = NULL};
 
-    if (!loose_saves(l->dir, p->state == PROMISE_KEPT ? p->name : NULL, o->lim, &s, err))
+    if (!loose_saves(l->dir, latest, o->lim, &s, err))
         return NEXT_FAILED;
-    /* A single directory that happens to be called `latest` promises nothing. */
-    bool alone = s.n == 1 && p->state == PROMISE_KEPT && !p->is_file;
+    bool alone = s.n == 1 && latest && !promised;
     if (!s.n || alone || loose_is_model(l->dir, &l->match, &s))
         return loose_note_saves(&s, l, err) ? NEXT_DONE : NEXT_FAILED;
     locate_keep_loose(l);
-    if (p->state != PROMISE_KEPT)
-        return locate_take(l, &s, o, err);
-    locate_note_newer(l, p->name, o->lim);
-    return locate_enter(l, p->name, err) ? NEXT_DEEPER : NEXT_FAILED;
+    return latest ? locate_enter_latest(l, o->lim, err) : locate_take(l, &s, o, err);
 }
 
 /* Takes the file that a tracker names as the save.  NEXT_NOWHERE: there is no such tracker. */
@@ -263,7 +326,7 @@ static enum locate_next locate_one(struct located *l, const struct zf_open_opts 
 static enum locate_next locate_here(struct located *l, const struct zf_open_opts *o,
                                     struct zf_err *err)
 {
-    zf_auto(promise) struct promise p = {.name = NULL};
+    const struct latest *latest = &l->match.latest;
     const char *file = match_file(l->dir);
 
     if (!o->format && !o->tag && foreign_whole(l->dir, file, err)) {
@@ -286,9 +349,9 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
         return NEXT_NOWHERE; /* whatever fits it is taken then */
     bool fits = locate_fits(&l->match, o);
     if (fits && (o->format || l->match.format->latest)) {
-        if (!o->tag && l->match.run == MATCH_RUN_NAMES)
-            locate_note_newer(l, l->match.tag, o->lim);
-        if (!o->format && !o->tag && l->match.run == MATCH_RUN_NAMES)
+        if (!o->tag && latest->save)
+            locate_note_newer(l, latest->name, o->lim);
+        if (!o->format && !o->tag && latest->save)
             locate_keep_loose(l);
         return NEXT_DONE;
     }
@@ -298,22 +361,19 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
     }
     if (o->tag)
         return locate_enter(l, o->tag, err) ? NEXT_DEEPER : NEXT_FAILED;
-    if (!promise_find(l->dir, o, &p, err))
+    if (!locate_latest(l, o, err))
         return NEXT_FAILED;
-    bool broken = p.is_file && p.state != PROMISE_KEPT;
-    if (broken && !(fits && locate_left_over(l, &p, o->lim))) {
-        (void)promise_refuse(&p, l->dir, o->lim, err);
-        return NEXT_FAILED;
-    }
-    if (fits && broken)
-        return NEXT_DONE;
+    /* A directory that happens to be called `latest` promises nothing. */
+    bool promised = latest->name && (strcmp(latest->name, "latest") != 0 ||
+                                     !zf_store_has(l->dir, "latest", ZF_ENTRY_DIR));
+    if (promised && latest->state != LATEST_FOUND)
+        return locate_no_latest(l, fits, o->lim, err);
+    if (fits && loose_fits(&l->match))
+        return locate_loose_or_save(l, promised, o, err);
     if (fits)
-        return loose_fits(&l->match) ? locate_loose_or_save(l, &p, o, err) : NEXT_DONE;
-    if (p.state == PROMISE_KEPT) {
-        locate_note_newer(l, p.name, o->lim);
-        return locate_enter(l, p.name, err) ? NEXT_DEEPER : NEXT_FAILED;
-    }
-    return locate_search(l, o, err);
+        return NEXT_DONE;
+    return latest->state == LATEST_FOUND ? locate_enter_latest(l, o->lim, err)
+                                         : locate_search(l, o, err);
 }
 
 /* ---- nothing here ---------------------------------------------------------------------------- */

@@ -40,38 +40,6 @@ bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits 
 struct located;
 bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err *err) ZF_CHECKED;
 
-/* ---- promise --------------------------------------------------------------------------------- */
-
-enum promise_state {
-    PROMISE_NONE, /* nothing names the latest save */
-    PROMISE_KEPT, /* the name is a save, or leads to one */
-    PROMISE_GONE, /* there is nothing of that name */
-    PROMISE_BAD,  /* the name is not a save; `why` says what is wrong */
-};
-
-struct promise {
-    enum promise_state state;
-    char *name;   /* of the latest save, or NULL */
-    bool is_file; /* from a pointer file, not from a directory, which may be called `latest` by
-                   * chance */
-    char why[160];
-};
-
-static inline void zf_auto_promise(struct promise *p)
-{
-    free(p->name);
-}
-
-/* Reads which save of st is the latest, and looks for it.
- * Errors: ZF_E_FORMAT a pointer file that names no directory; ZF_E_IO it cannot be read, or not
- * what it names. */
-bool promise_find(struct zf_store *st, const struct zf_open_opts *o, struct promise *out,
-                  struct zf_err *err) ZF_CHECKED;
-
-/* Fails with what is wrong with the save that p names.  Returns false. */
-bool promise_refuse(const struct promise *p, struct zf_store *st, const struct zf_limits *lim,
-                    struct zf_err *err);
-
 /* ---- whole ----------------------------------------------------------------------------------- */
 /* The newest complete save of a run: -o tag=whole, zerofs newest. */
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "latest.h"
 #include "save_name.h"
 #include "table.h"
 
@@ -55,61 +54,37 @@ struct candidate {
 struct fits {
     struct candidate at[TABLE_ROWS];
     size_t n;
-    bool any;       /* one fits */
+    enum zf_fit best;
     uint64_t since; /* zf_store_doubts before the first family was tried */
 };
 
 void match_fini(struct match *m)
 {
-    zf_store_unref(&m->named);
-    free(m->tag);
-    m->tag = NULL;
+    latest_fini(&m->latest);
 }
 
-/* Finds the named save of st, if any.  Examines no other save, because this is called while saves are searched. */
-static enum match_run match_run(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
-                                struct zf_err *err)
-{
-    struct zf_err why;
-    const char *file = latest_file(st);
-
-    if (!o->tag && !file)
-        return MATCH_RUN_NONE;
-    m->tag = o->tag ? strdup(o->tag) : NULL;
-    if (!o->tag && !latest_read(st, file, &m->tag, &why)) {
-        if (why.code == ZF_E_FORMAT || why.code == ZF_E_LIMIT)
-            return MATCH_RUN_GONE;
-        /* Whether it fits is unknown, so no other family may claim the directory. */
-        *err = why;
-        return MATCH_RUN_UNKNOWN;
-    }
-    m->named = m->tag ? zf_store_sub(st, m->tag, &why) : NULL;
-    if (m->tag && !m->named && zf_err_unknown(&why)) {
-        *err = why;
-        return MATCH_RUN_UNKNOWN;
-    }
-    return m->named ? MATCH_RUN_NAMES : MATCH_RUN_GONE;
-}
-
-/* Sets the save that the family examines; *is_out false: there is none.  Errors: the pointer file cannot
- * be read. */
+/* Sets the save that the family examines; *is_out false: there is none.  Examines no other save, because this is called
+ * while saves are searched.  Errors: the pointer file, or the save that it names, cannot be read, so that whether it
+ * fits is unknown, and no other family may claim the directory. */
 static bool match_save(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                        struct candidate *c, bool *is_out, struct zf_err *err)
 {
-    const struct zf_format *f = c->format;
-    struct zf_save *out = &c->save;
+    struct latest *l = &m->latest;
 
     *is_out = true;
-    *out = (struct zf_save){.store = st, .file = m->save.file};
-    if (!f->latest || out->file)
+    c->save = (struct zf_save){.store = st, .file = m->save.file};
+    if (!c->format->latest || c->save.file)
         return true;
-    if (m->run == MATCH_RUN_UNKNOWN)
-        m->run = match_run(m, st, o, err);
-    if (m->run == MATCH_RUN_UNKNOWN)
+    if (l->state == LATEST_UNREAD &&
+        !(o->tag ? latest_open(st, o->tag, l, err) : latest_find(st, true, l, err)))
         return false;
-    if (m->run == MATCH_RUN_NAMES)
-        *out = (struct zf_save){.store = m->named, .run = st, .tag = m->tag};
-    *is_out = m->run != MATCH_RUN_GONE;
+    if (!l->save && l->name && zf_err_unknown(&l->why)) {
+        *err = l->why;
+        return false;
+    }
+    if (l->save)
+        c->save = (struct zf_save){.store = l->save, .run = st, .tag = l->name};
+    *is_out = l->save || l->state == LATEST_NONE;
     return true;
 }
 
@@ -140,15 +115,6 @@ static bool match_no_format(const char *name, struct zf_err *err)
                    list);
 }
 
-static enum zf_fit match_best(const struct candidate *fits, size_t n)
-{
-    enum zf_fit best = ZF_FIT_NO;
-
-    for (size_t i = 0; i < n; i++)
-        best = fits[i].probe.fit > best ? fits[i].probe.fit : best;
-    return best;
-}
-
 /* Fails with the store's error, if a family has mistaken it for "does not fit". */
 static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
@@ -165,7 +131,7 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
     bool file = m->save.file != NULL;
 
     *fits = (struct fits){.since = zf_store_doubts(st)};
-    for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || !fits->any); i++) {
+    for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || fits->best == ZF_FIT_NO); i++) {
         const struct zf_format *f = table_row[i];
         struct candidate c = {.format = f, .probe = {.fit = ZF_FIT_NO}};
         const uint64_t before = zf_store_doubts(st);
@@ -182,21 +148,21 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
         if (!f->probe(&c.save, o, &c.probe, err))
             return false;
         c.doubted = zf_store_doubts(st) != before;
-        fits->any = fits->any || c.probe.fit != ZF_FIT_NO;
+        fits->best = c.probe.fit > fits->best ? c.probe.fit : fits->best;
         if (c.probe.fit != ZF_FIT_NO || c.doubted)
             fits->at[fits->n++] = c;
     }
-    return fits->any || !fits->n || match_doubt(st, fits->since, err);
+    return fits->best != ZF_FIT_NO || !fits->n || match_doubt(st, fits->since, err);
 }
 
 /* Does c have the best fit, and no family with an equal fit refines it? */
-static bool match_wins(const struct candidate *c, const struct candidate *fits, size_t n,
-                       enum zf_fit best)
+static bool match_wins(const struct candidate *c, const struct fits *fits)
 {
-    bool wins = c->probe.fit == best;
+    bool wins = c->probe.fit == fits->best;
 
-    for (size_t i = 0; i < n; i++)
-        wins = wins && !(fits[i].probe.fit == best && match_refines(fits[i].format, c->format));
+    for (size_t i = 0; i < fits->n; i++)
+        wins = wins && !(fits->at[i].probe.fit == fits->best &&
+                         match_refines(fits->at[i].format, c->format));
     return wins;
 }
 
@@ -232,9 +198,8 @@ bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts 
         return match_no_format(o->format, err);
     if (!match_ask(out, st, o, &fits, err))
         return false;
-    enum zf_fit best = match_best(fits.at, fits.n);
-    for (size_t i = 0; best != ZF_FIT_NO && i < fits.n; i++) {
-        if (!match_wins(&fits.at[i], fits.at, fits.n, best))
+    for (size_t i = 0; fits.best != ZF_FIT_NO && i < fits.n; i++) {
+        if (!match_wins(&fits.at[i], &fits))
             continue;
         if (won) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -5,21 +5,13 @@
 
 #include <zf/format.h>
 
-/* Does the directory, or -o tag, name one of its saves? */
-enum match_run {
-    MATCH_RUN_UNKNOWN, /* no family needed to know */
-    MATCH_RUN_NONE,
-    MATCH_RUN_NAMES, /* `named` is the save */
-    MATCH_RUN_GONE,  /* the named save cannot be opened */
-};
+#include "latest.h"
 
 struct match {
     const struct zf_format *format; /* NULL: none fits */
     struct zf_probe probe;
-    struct zf_save save; /* what `format` opens; borrows the directory and the two below */
-    enum match_run run;
-    struct zf_store *named; /* the save that -o tag or `latest` names, or NULL; owned */
-    char *tag;              /* its path; owned */
+    struct zf_save save;  /* what `format` opens; borrows the directory and `latest` */
+    struct latest latest; /* the save that -o tag or DeepSpeed's `latest` names */
 };
 
 void match_fini(struct match *m);

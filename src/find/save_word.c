@@ -152,7 +152,7 @@ static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
     for (size_t i = 0; i < s->n; i++)
         if (s->at[i].number < 0)
             return false;
-    if (!latest_save(st, &latest, &ignored) || !latest)
+    if (!latest_name(st, &latest, &ignored) || !latest)
         return false;
     for (size_t i = 0; i < s->n; i++)
         named = named || strcmp(s->at[i].path, latest) == 0;
@@ -197,15 +197,6 @@ static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, 
     return save_word_take(s.at[0].path, name_out, err);
 }
 
-static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err *err)
-{
-    if (!latest_save(st, name_out, err))
-        return false;
-    return *name_out || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                                "the latest save is not recorded here. Select by the steps in the "
-                                "names with -o tag=newest");
-}
-
 /* ---- the words ------------------------------------------------------------------------------- */
 
 bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o)
@@ -224,10 +215,12 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
     /* `latest` may be a directory or a link to one; of a link the target is shown. */
     if (zf_store_has(st, o->tag, ZF_ENTRY_DIR))
         return save_word_take(o->tag, name_out, err);
-    if (!latest_named(st, o->tag, name_out, err) || *name_out)
+    if (!latest_word(st, o->tag, name_out, err) || *name_out)
         return *name_out != NULL;
     if (strcmp(o->tag, "latest") == 0)
-        return save_word_latest(st, name_out, err);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "the latest save is not recorded here. Select by the steps in the names "
+                       "with -o tag=newest");
     if (strcmp(o->tag, "newest") == 0)
         return save_word_newest(st, o, name_out, note, err);
     /* If the user gave the save itself, the tag shown for it is its own name. */

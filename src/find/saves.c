@@ -264,21 +264,14 @@ static bool saves_in(struct zf_store *st, const char *dir, enum zf_saves_kind ki
 /* The index of the save that a pointer file, or a link `latest`, names; s->n: none. */
 static bool saves_find_latest(struct zf_store *st, struct zf_saves *s, struct zf_err *err)
 {
-    zf_auto(mem) char *latest = NULL;
-    struct zf_err why = {.code = ZF_OK};
+    zf_auto(latest) struct latest l = {.state = LATEST_UNREAD};
 
     s->latest = s->n;
-    if (!latest_save(st, &latest, &why)) {
-        if (zf_err_unknown(&why))
-            *err = why;
-        return !zf_err_unknown(&why);
-    }
-    if (!latest)
-        return true;
-    zf_auto(store) struct zf_store *sub = zf_store_sub(st, latest, &why);
-    const char *base = sub ? zf_store_base(sub) : latest;
-    for (size_t i = 0; i < s->n; i++)
-        if (strcmp(s->at[i].path, latest) == 0 || strcmp(s->at[i].path, base) == 0)
+    if (!latest_find(st, false, &l, err))
+        return !zf_err_unknown(err);
+    const char *base = l.save ? zf_store_base(l.save) : l.name;
+    for (size_t i = 0; l.name && i < s->n; i++)
+        if (strcmp(s->at[i].path, l.name) == 0 || strcmp(s->at[i].path, base) == 0)
             s->latest = i;
     return true;
 }
