@@ -47,7 +47,8 @@ static void affine_space(const struct zf_take *x, struct affine_space *s, int k,
     uint64_t step = 1;
 
     s->shape[k] = shape;
-    if (zf_take_must(x, zf_elems(s->ndim, shape, &s->elems[k]), "it multiplies beyond 64 bits"))
+    if (zf_take_must(x, zf_elems(s->ndim, shape, &s->elems[k]),
+                     "the product of its sizes exceeds 64 bits"))
         for (uint32_t d = s->ndim; d-- > 0; step *= shape[d])
             s->step[k][d] = step;
 }
@@ -60,7 +61,8 @@ static void affine_side(const struct zf_take *x, int k, struct affine_piece *p)
     const uint64_t *step = affine_numbers(&steps, &n);
 
     p->first[k] = zf_take_u64(&first);
-    (void)zf_take_must(&steps, n == p->n_dims, "%u strides of %u dimensions", n, p->n_dims);
+    (void)zf_take_must(&steps, n == p->n_dims, "it has %u strides, but the piece has %u dimensions",
+                       n, p->n_dims);
     for (uint32_t d = 0; d < n && d < p->n_dims; d++)
         p->dim[d].step[k] = step[d];
 }
@@ -123,7 +125,8 @@ static void affine_box(const struct affine_boxes *out, const struct affine_space
             left %= s->step[k][d];
             in = zf_within(at[(uint32_t)k * s->ndim + d], size[d], s->shape[k][d]);
         }
-        (void)zf_take_must(out->piece, in, "it leaves the %s", k ? "shard" : "whole tensor");
+        (void)zf_take_must(out->piece, in, "it reaches outside the %s",
+                           k ? "shard" : "whole tensor");
     }
 }
 
@@ -132,7 +135,7 @@ static void affine_add_box(const struct affine_space *s, struct affine_boxes *ou
 {
     uint64_t *p = zf_take_room(out->piece->t, 3 * (uint64_t)s->ndim + 1, sizeof *p);
 
-    if (p && zf_take_can(out->piece, out->n < BOXES, "more than %d pieces on a rank", BOXES)) {
+    if (p && zf_take_can(out->piece, out->n < BOXES, "a rank has more than %d pieces", BOXES)) {
         affine_box(out, s, first, size, p);
         memcpy(p + 2 * (size_t)s->ndim, size, s->ndim * sizeof *size);
         out->box[out->n++] = (struct zf_cut_box){p + s->ndim, p, p + 2 * (size_t)s->ndim};
@@ -175,12 +178,12 @@ static void affine_add_piece(const struct affine_space *s, struct affine_piece *
         }
         loop[n_loop++] = p->dim[i];
         if (!zf_take_can(out->piece, zf_mul(n, p->dim[i].n, &n) && n <= BOXES,
-                         "more than %d pieces on a rank", BOXES))
+                         "a rank has more than %d pieces", BOXES))
             return;
     }
     for (uint64_t i = 0; i < n && !out->piece->t->failed; i++)
         if (zf_take_must(out->piece, affine_first(p, loop, n_loop, i, first),
-                         "it reaches beyond 64 bits"))
+                         "its end exceeds 64 bits"))
             affine_add_box(s, out, first, size);
 }
 
@@ -227,7 +230,7 @@ static void affine_prove_shard(const struct zf_take *pieces, const struct affine
     if (!disjoint && err.code != ZF_E_FORMAT)
         (void)zf_take_fail(pieces, &err);
     (void)zf_take_must(pieces, disjoint && elems == s->elems[1],
-                       "they do not have each element of the shard once");
+                       "they do not cover each element of the shard exactly once");
 }
 
 /* Reads one rank's pieces, into `room` and then *part.  Returns the shape of its shard. */

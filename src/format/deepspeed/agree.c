@@ -264,7 +264,7 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
     if (!ds->o->degraded || err->code == ZF_E_NOMEM)
         return !ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
     return zf_note_failure(ds->b, ZF_NOTE_OTHER, NULL, err,
-                           "a file is not compared with the others: ");
+                           "a file could not be compared with the others: ");
 }
 
 bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file *f, uint32_t n,

@@ -36,8 +36,7 @@ static void autoep_check_placement(const struct zf_take *layer, const struct ds_
 
         for (uint64_t k = 0; same && k < f->n[e]; k++)
             same = zf_pv_u64(zf_pv_item(experts, k), &id) && id == f->first[e] + k;
-        (void)zf_take_must(&one, same,
-                           "it and the affine map do not give that rank the same experts");
+        (void)zf_take_must(&one, same, "it gives this rank other experts than the affine map");
     }
 }
 
@@ -58,10 +57,8 @@ static void autoep_take_map(const struct zf_take *layer, const struct zf_take *m
         const struct zf_take rank = zf_take_id(&ranks, e);
         const struct zf_cut_part *part = &affine.cut.part[e];
 
-        if (zf_take_can(
-                &rank, autoep_is_cut(&affine.cut, part),
-                "a tensor of experts that is cut otherwise than between experts that follow "
-                "each other is not supported")) {
+        if (zf_take_can(&rank, autoep_is_cut(&affine.cut, part),
+                        "expert tensors are read only if each rank holds consecutive experts")) {
             first[e] = *part->box->in_whole;
             count[e] = *part->box->size;
             (void)zf_take_must(&rank, first[e] == next, "it begins with expert %llu, expected %llu",

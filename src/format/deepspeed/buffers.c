@@ -54,7 +54,7 @@ static bool buffers_check_size(struct ds_rank *mp, const struct ds_entry *e, str
         (zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) && n == e->view.n))
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "\"%.*s\" has %llu elements in \"module\", but %llu by its shape in param_shapes",
+            "\"%.*s\" has %llu elements in \"module\", but its shape in param_shapes has %llu",
             (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
     return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
@@ -124,7 +124,7 @@ static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
     if (same)
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "shared_params ties \"%.*s\" to \"%.*s\", but what \"module\" has of them differs",
+            "shared_params ties \"%.*s\" to \"%.*s\", but the two differ in \"module\"",
             ds_name_shown(a->name), a->name.p, ds_name_shown(a->of), a->of.p);
     return zf_err_in(err, "%s", mp->model.path);
 }
@@ -172,9 +172,8 @@ static bool buffers_note_untied(struct ds_rank *mp, struct zf_err *err)
             first = n++ ? first : a;
     }
     return n == 0 || zf_build_note(mp->save->b, err,
-                                   "shared_params ties %u names to parameters though they are "
-                                   "saved themselves, so that each is "
-                                   "shown as it is: \"%.*s\" and \"%.*s\"",
+                                   "shared_params ties %u names to parameters, although both were "
+                                   "saved, so each is shown as it was saved: \"%.*s\" and \"%.*s\"",
                                    n, ds_name_shown(first->name), first->name.p,
                                    ds_name_shown(first->of), first->of.p);
 }
@@ -205,14 +204,15 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
     }
     if (n_false > 0 &&
         !zf_build_note(mp->save->b, err,
-                       "shared_params ties %u names to parameters of other shapes: they are not "
-                       "tied (parameters without elements look so to DeepSpeed)",
+                       "shared_params ties %u names to parameters of other shapes, so they are "
+                       "shown untied (DeepSpeed takes all parameters without elements for one)",
                        n_false))
         return false;
     return left == 0 ||
-           zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                            "%u tied names are left out: the tensors they are tied to are missing",
-                            left);
+           zf_build_note_on(
+               mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+               "%u tied names are left out, because the tensors they are tied to are missing",
+               left);
 }
 
 /* Drafts frozen parameters that `module` lacks. */

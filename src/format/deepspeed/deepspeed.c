@@ -134,7 +134,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
         return false;
     if (all->n == 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there are files of layers, but no model-states file");
+                       "there are layer files, but no model-states file");
     }
     for (uint32_t i = 0; i < all->n; i++) {
         ds->rank = &all->rank[i];

@@ -63,8 +63,9 @@ static bool experts_check_number(const struct ds_rank *mp, const struct ds_entry
     else if (!experts_fused_name(&mp->model, e->name, &number))
         number = e->file->expert;
     return number == e->file->expert ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is the file of expert %u, but holds \"%.*s\"",
-                   e->file->expert, (int)e->name.n, e->name.p);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "this is the file of expert %u, but it holds \"%.*s\"", e->file->expert,
+                   (int)e->name.n, e->name.p);
 }
 
 /* Appends the tensors of a file. */

@@ -67,8 +67,8 @@ static bool split_enter(const struct ds_rank *mp, uint32_t g, uint32_t r, const 
         uint32_t rank = p->ranks[i];
 
         if (rank >= mp->n_dp || of[rank]) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_ranks of group %u name rank %u%s", g,
-                    rank, rank < mp->n_dp ? " twice, or in two vectors" : ", which there is not");
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_ranks of group %u list rank %u%s", g,
+                    rank, rank < mp->n_dp ? " twice, or in two vectors" : ", which does not exist");
             return zf_err_in(err, "%s", mp->optim[r].path);
         }
         of[rank] = p;
@@ -95,14 +95,15 @@ static const uint32_t *split_listed(const struct ds_rank *mp, uint32_t g, uint32
         if (p && (!of[r] || of[r]->n_ranks != p->n_ranks ||
                   memcmp(of[r]->ranks, p->ranks, p->n_ranks * sizeof *p->ranks) != 0)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "partition_ranks of group %u are not those that another rank of the vector "
-                    "lists",
+                    "partition_ranks of group %u differ from those of another rank that has a part "
+                    "of the same vector",
                     g);
             return zf_err_in(err, "%s", mp->optim[r].path), NULL;
         }
     }
     if (of && !found) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_ranks of group %u leave ranks out", g);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_ranks of group %u do not list all ranks",
+                g);
         return NULL;
     }
     *n = of ? found->n_ranks : 0;
@@ -122,7 +123,7 @@ const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t 
 
     if (out && mp->n_dp % each != 0) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "group %u is cut in %llu partitions, of which %u ranks are no multiple", g,
+                "group %u has %llu partitions, which do not divide the %u ranks", g,
                 (unsigned long long)each, mp->n_dp);
         return zf_err_in(err, "%s", first->path), NULL;
     }
@@ -182,14 +183,15 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     if (!like || strncmp(like->path, "layer_", 6) != 0) {
         (void)snprintf(file, sizeof file, "[layer_*_]expert_%u_mp_rank_%02u_model_states.pt",
                        number, mp->mp);
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no file %s has the 16-bit weight \"%.*s\"",
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no file %s holds the 16-bit weight \"%.*s\"",
                        file, (int)name.n, name.p);
     }
     struct ds_file missing = *like;
     missing.expert = number;
     (void)ds_file_name(missing, file);
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: it holds the 16-bit weight \"%.*s\"",
-                   file, zf_absent(mp->save->st, file, is), (int)name.n, name.p);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%s %s; the 16-bit weight \"%.*s\" should be in it", file,
+                   zf_absent(mp->save->st, file, is), (int)name.n, name.p);
 }
 
 /* Marks entry e as the 16-bit weight of n elements of a master; their lengths must be equal. */
@@ -200,8 +202,8 @@ static bool split_take(const struct split *s, const struct ds_entry *e, uint64_t
 
     if (e->view.n != n) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "\"%.*s\" has %llu elements, but %llu by its shape in param_shapes", (int)e->name.n,
-                e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
+                "\"%.*s\" has %llu elements, but its shape in param_shapes has %llu",
+                (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
         return zf_err_in(err, "%s", e->file->path);
     }
     mp->expert.entry[e - mp->expert.entry].trained = true;
@@ -237,8 +239,8 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
 
     if (s->local.id[at].number != 0 || s->local.id[at + n_local - 1].number != n_local - 1) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the experts of \"%.*s\" that group %u names are not 0 … %u", (int)p->name.n,
-                       p->name.p, s->in->index, n_local - 1);
+                       "the experts of \"%.*s\" in group %u are not numbered 0 to %u",
+                       (int)p->name.n, p->name.p, s->in->index, n_local - 1);
     }
     n_filed = split_find(&s->filed, x->prefix, &first);
     if (mp->save->dir.n_mp > 1 && n_filed == s->sets * n_local &&
@@ -249,8 +251,8 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
     }
     if (mp->save->dir.n_mp == 1 && n_filed > s->sets * n_local) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there are files of %u experts \"%.*s…\", but the optimizer has %u: a file "
-                       "of another save?",
+                       "there are files of %u experts \"%.*s…\", but the optimizer has %u. Is one "
+                       "of the files from another save?",
                        n_filed, (int)x->prefix.n, x->prefix.p, s->sets * n_local);
     }
     if (!split_name(s, x, number, &p->name, err))
@@ -275,8 +277,8 @@ static bool split_fused(const struct split *s, struct ds_param *p, const struct 
         (f->shape && (f->ndim != p->ndim ||
                       memcmp(f->shape + 1, p->shape + 1, (p->ndim - 1) * sizeof *whole) != 0))) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.*s\" is in %u vectors, of another shape than the affine map has for "
-                       "each of %u expert-parallel ranks",
+                       "\"%.*s\" is in %u vectors, but by the affine map it is on %u "
+                       "expert-parallel ranks, or has another shape",
                        (int)p->name.n, p->name.p, s->sets, f->n_ep);
     }
     memcpy(whole, p->shape, p->ndim * sizeof *whole);
@@ -312,8 +314,8 @@ static bool split_params(const struct split *s, struct ds_group *out, struct zf_
             ok = split_fused(s, p, f, err);
         } else {
             ok = s->sets == 1 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                         "group %u has %u vectors, as experts have, but \"%.*s\" "
-                                         "belongs to none",
+                                         "group %u has %u vectors, as groups of experts have, but "
+                                         "\"%.*s\" is not a parameter of experts",
                                          s->in->index, s->sets, (int)p->name.n, p->name.p);
         }
         if (!ok)
@@ -342,8 +344,8 @@ static bool split_check_rank(const struct split *s, uint32_t rank, struct zf_err
 
         if (x && x->ep_rank != s->e && x->ep_rank != UINT32_MAX) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "it says that its experts \"%.*s\" are those of expert-parallel rank %u, but "
-                    "partition_ranks make it %u",
+                    "by this file its experts \"%.*s\" belong to expert-parallel rank %u, but by "
+                    "partition_ranks to %u",
                     (int)x->name.n, x->name.p, x->ep_rank, s->e);
             return zf_err_in(err, "%s", f->path);
         }
@@ -367,8 +369,8 @@ static bool split_group(struct split *s, struct ds_group *out, struct zf_err *er
     }
     if (!some) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "no optimizer file of the ranks of vector %u of group %u can be read", s->e,
-                       s->in->index);
+                       "none of the optimizer files that hold vector %u of group %u can be read",
+                       s->e, s->in->index);
     }
     *out = *s->in;
     out->part = part;

@@ -113,7 +113,8 @@ bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
     if (!files_parse(name, &was) || !files_parse(path, &now) || was.kind != now.kind ||
         files_cmp(&was, &now, BY_RANK) == 0)
         return true;
-    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another %s", name,
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "it was saved as \"%s\", so it is the file of another %s", name,
             was.dp != now.dp || was.mp != now.mp ? "rank" : "layer or expert");
     return zf_err_in(err, "%s", path);
 }
@@ -130,11 +131,10 @@ static bool files_drop_copies(struct ds_file *f, uint32_t *n, struct zf_err *err
         if (!last || files_cmp(last, &f[i], BY_RANK) != 0) {
             f[kept++] = f[i];
         } else if (!copies || last->writer == f[i].writer) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "\"%s\" and \"%s\" both claim to be rank %u: saves of two runs are mixed "
-                "in this directory",
-                last->path, f[i].path, f[i].dp);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%s\" and \"%s\" are both files of rank %u: saves of two runs are "
+                           "mixed in this directory",
+                           last->path, f[i].path, f[i].dp);
         }
     }
     *n = kept;

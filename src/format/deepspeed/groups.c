@@ -122,9 +122,10 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
             return false;
     }
     if (!shapes) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the names of the parameters are not recorded (\"%s\" has no param_shapes)",
-                       mp->model.path);
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "the save does not record the names of the parameters (\"%s\" has no param_shapes)",
+            mp->model.path);
     }
     if (n == 1 && !mp->model.has_shapes && !mp->by_slices && !first->stage3) {
         mp->merged = shapes;
@@ -133,7 +134,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     }
     if (shapes && n != first->n_parts) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%s\" names the parameters of %u groups, but \"%s\" holds %u",
+                       "\"%s\" lists the parameters of %u groups, but \"%s\" holds %u",
                        mp->model.path, n, first->path, first->n_parts);
     }
     if (!shapes || !groups_fill(mp, shapes, n, err) || !groups_add_ranks(mp, first, err) ||
@@ -141,10 +142,10 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
         (mp->by_slices && !ds_mappings_shape(mp, err)))
         return false;
     if (first->stage3 != mp->save->dir.by_rank) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%s\" is of %s, but \"%s\" is not: two saves are mixed in this directory",
-                       first->path, first->stage3 ? "ZeRO stage 3" : "ZeRO stage 1 or 2",
-                       mp->model.path);
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "\"%s\" was saved by %s, but \"%s\" was not: two saves are mixed in this directory",
+            first->path, first->stage3 ? "ZeRO stage 3" : "ZeRO stage 1 or 2", mp->model.path);
     }
     return true;
 }

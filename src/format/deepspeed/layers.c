@@ -75,11 +75,11 @@ static bool layers_no_file(const struct ds_rank *mp, uint32_t number, struct ds_
         (void)snprintf(path, sizeof path, "layer_%02u-model_states.pt", number);
     }
     if (mp->save->o->degraded) {
-        return zf_build_note(mp->save->b, err, "%s is missing: it holds weights of \"%s\"", path,
+        return zf_build_note(mp->save->b, err, "%s is missing; weights of \"%s\" are in it", path,
                              *mp->tree ? mp->tree : "the model");
     }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is missing: \"%s\" names \"%.*s\"", path,
-                   mp->model.path, ds_name_shown(name), name.p);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is missing; by \"%s\", \"%.*s\" is in it",
+                   path, mp->model.path, ds_name_shown(name), name.p);
 }
 
 /* The rank's file of a layer, or NULL. */
@@ -104,8 +104,8 @@ static bool layers_claim(struct ds_rank *mp, struct ds_layers *l, struct ds_name
     if (!found)
         return layers_no_file(mp, number, name, err);
     if (found->owner && found->owner != mp) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %u is named by \"%s\" and by \"%s\"", number,
-                found->owner->model.path, mp->model.path);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %u is listed by both \"%s\" and \"%s\"",
+                number, found->owner->model.path, mp->model.path);
         return zf_err_in(err, "%s", found->file->path);
     }
     found->owner = mp;
@@ -281,8 +281,8 @@ static bool layers_check_names(const struct ds_rank *mp, const struct ds_layers 
                 !layers_find(mp, l, number) || ds_model_find(m, name))
                 continue;
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "it names \"%.*s\", which the file of layer %u does not have: a file of "
-                    "another layer or save",
+                    "it lists \"%.*s\", which the file of layer %u does not hold: that file "
+                    "belongs to another layer or save",
                     ds_name_shown(name), name.p, number);
             return zf_err_in(err, "%s", m->path) || zf_forgive(mp->save->b, err);
         }

@@ -141,16 +141,16 @@ static bool layers_choose_unproven(struct ds_rank *mp, const struct ds_layers *l
     if (layers_asks_later(mp, l, key))
         return true;
     *take = !f->second;
-    return *take ? zf_build_note(mp->save->b, err,
-                                 "\"%s\" is taken for the file of \"%.*s\", because no other "
-                                 "has its names and shapes: the masters that would prove it are "
-                                 "lost",
-                                 f->first->file->path, n, key.p)
-                 : zf_build_note(mp->save->b, err,
-                                 "\"%s\" and \"%s\" are shown as layers of their own: one of "
-                                 "them may be that of \"%.*s\", but the masters that would prove "
-                                 "it are lost",
-                                 f->first->file->path, f->second->file->path, n, key.p);
+    return *take
+               ? zf_build_note(
+                     mp->save->b, err,
+                     "\"%s\" is assumed to be the file of \"%.*s\", because only it has the same "
+                     "names and shapes; the masters that would prove it are lost",
+                     f->first->file->path, n, key.p)
+               : zf_build_note(mp->save->b, err,
+                               "\"%s\" and \"%s\" are shown as separate layers: one of them may be "
+                               "the file of \"%.*s\", but the masters that would prove it are lost",
+                               f->first->file->path, f->second->file->path, n, key.p);
 }
 
 /* Assigns the file of the tied module to the rank, if it can be determined; then sets *given. */
@@ -222,7 +222,7 @@ static bool layers_check_unlike(struct ds_save *ds, const struct ds_layers *l,
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "its weights have the names and shapes of \"%.*s\", but the masters of that module do "
-            "not round to them",
+            "not round to these weights",
             (int)(key.n < 100 ? key.n - 1 : 100), key.p);
     (void)zf_err_in(err, "%s", layer->file->path);
     return zf_forgive(ds->b, err);
@@ -261,10 +261,11 @@ static bool layers_note_tied(struct ds_save *ds, const struct ds_ranks *all,
                     known =
                         all->rank[k].tensor == mp->tensor && layers_uses_tied(&all->rank[k], key);
                 }
-                if (!known && !zf_build_note(ds->b, err,
-                                             "no layer's file is that of \"%.*s\": stored/ lacks "
-                                             "its 16-bit weights",
-                                             (int)(key.n < 100 ? key.n - 1 : 100), key.p))
+                if (!known &&
+                    !zf_build_note(
+                        ds->b, err,
+                        "no layer file belongs to \"%.*s\", so stored/ lacks its 16-bit weights",
+                        (int)(key.n < 100 ? key.n - 1 : 100), key.p))
                     return false;
                 noted = known ? noted : key;
             }

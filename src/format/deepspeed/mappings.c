@@ -23,8 +23,8 @@ static bool mappings_add(const struct ds_optim *r, uint32_t g, struct ds_shapes 
 
         if (s->start != next || !zf_add(next, s->n, &next)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "param_slice_mappings[%u] has \"%.*s\" begin at element %llu, expected %llu", g,
-                    (int)s->name.n, s->name.p, (unsigned long long)s->start,
+                    "by param_slice_mappings[%u], \"%.*s\" begins at element %llu, expected %llu",
+                    g, (int)s->name.n, s->name.p, (unsigned long long)s->start,
                     (unsigned long long)next);
             return zf_err_in(err, "%s", r->path);
         }
@@ -66,8 +66,8 @@ static bool mappings_check_sets(struct ds_rank *mp, uint32_t g, const uint32_t *
 
             if (!b->lost && !mappings_same(a->part[g], b->part[g])) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                        "param_slice_mappings[%u] is not that of \"%s\", which has the same part "
-                        "of other experts",
+                        "param_slice_mappings[%u] differs from the one in \"%s\", which holds the "
+                        "same part of other experts",
                         g, a->path);
                 return zf_err_in(err, "%s", b->path);
             }
@@ -89,10 +89,10 @@ static bool mappings_join_group(struct ds_rank *mp, uint32_t g, struct ds_shapes
         const struct ds_optim *r = &mp->optim[rank[k]];
 
         if (r->lost) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the file of rank %u is lost; only it names the parameters of its partition",
-                rank[k]);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the file of rank %u is lost, and no other file has the names of the "
+                           "parameters of its partition",
+                           rank[k]);
         }
         most += r->part[g]->n_slices;
     }
@@ -144,8 +144,8 @@ bool ds_mappings_shape(struct ds_rank *mp, struct zf_err *err)
             }
             if (!e || !e->tensor || e->view.n != p->n) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "the shape of \"%.*s\" is not recorded, and no 16-bit weight has "
-                               "its %llu elements",
+                               "the shape of \"%.*s\" is not recorded, and there is no 16-bit "
+                               "weight of its %llu elements",
                                (int)p->name.n, p->name.p, (unsigned long long)p->n);
             }
             p->ndim = e->view.ndim;

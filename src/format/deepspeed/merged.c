@@ -111,21 +111,20 @@ static bool merged_refuse(struct ds_rank *mp, const struct zf_prove *p, const st
     }
     if (p->why.kind == ZF_PROVE_NONE) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the masters of group %u from element %llu on round to no parameter's weights in "
-                "\"module\"",
-                g, (unsigned long long)p->why.at);
+                "the masters of group %u round to no weight in \"module\" from element %llu on", g,
+                (unsigned long long)p->why.at);
     } else if (p->why.kind == ZF_PROVE_ORDER) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the masters are neither in the order of the model nor in that of its parameters "
-                "assigned round-robin to the ranks");
+                "the masters are neither in the order of the model nor in the round-robin order "
+                "over the ranks");
     } else {
         bool padding = p->why.two[1] == ZF_PROVE_NOBODY;
         struct ds_name a = all[p->why.two[0]].name;
         struct ds_name b = padding ? (struct ds_name){"", 0} : all[p->why.two[1]].name;
 
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "a master of group %u fits \"%.*s\" as well as %s%.*s%s: param_shapes does not say "
-                "which parameters are in which group, and the weights do not prove it",
+                "a master of group %u fits \"%.*s\" as well as %s%.*s%s: param_shapes does not "
+                "record which parameters are in which group, and the weights do not prove it",
                 g, ds_name_shown(a), a.p, padding ? "the padding" : "\"", ds_name_shown(b), b.p,
                 padding ? "" : "\"");
     }
@@ -156,11 +155,11 @@ static bool merged_take(struct ds_rank *mp, struct ds_group *group, const char *
     mp->group = group;
     mp->placed = true;
     return ds_order_prove(mp, err) &&
-           (same || zf_build_note(mp->save->b, err,
-                                  "param_shapes does not show which parameters are in which group, "
-                                  "or in what order, and zero_to_fp32.py of that release gives "
-                                  "weights under wrong names: %s",
-                                  how));
+           (same ||
+            zf_build_note(mp->save->b, err,
+                          "param_shapes does not record the groups of the parameters, or their "
+                          "order, so zero_to_fp32.py of that release gives weights wrong names; %s",
+                          how));
 }
 
 /* Tries the groups shown by the storages of `module`, then the recorded order, then the values. */
@@ -174,8 +173,11 @@ static bool merged_prove(struct ds_rank *mp, struct zf_prove *p, struct zf_err *
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
     if (proven) {
         shown = merged_groups(mp, p, err);
-        return shown && merged_take(mp, shown,
-                                    "the storages in \"module\" do, and the weights prove it", err);
+        return shown &&
+               merged_take(
+                   mp, shown,
+                   "here the storages in \"module\" gave the groups, and the weights prove them",
+                   err);
     }
     if (ds_order_prove(mp, err))
         return true;
@@ -188,7 +190,8 @@ static bool merged_prove(struct ds_rank *mp, struct zf_prove *p, struct zf_err *
     if (!proven)
         return merged_refuse(mp, p, &first, err);
     shown = merged_groups(mp, p, err);
-    return shown && merged_take(mp, shown, "the weights in \"module\" prove it", err);
+    return shown &&
+           merged_take(mp, shown, "here the weights in \"module\" prove the right names", err);
 }
 
 bool ds_merged_prove(struct ds_rank *mp, struct zf_err *err)
@@ -197,8 +200,8 @@ bool ds_merged_prove(struct ds_rank *mp, struct zf_err *err)
 
     if (mp->model.zenflow) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                "a ZenFlow save that names the parameters of all groups together is not "
-                "supported: its weights prove no order");
+                "a ZenFlow save with one list of names for all groups is not supported, because "
+                "its weights cannot prove the order");
         return zf_err_in(err, "%s", mp->model.path);
     }
     return merged_prove(mp, &p, err);

@@ -210,7 +210,7 @@ bool ds_entries_read(struct ds_save *ds, struct zf_torch *t, const struct ds_fil
     bool named = !f; /* the archive's name is checked: once, since a file has only one archive */
 
     if (!zf_pv_is_map(root)) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a mapping of names to tensors");
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it does not map names to tensors");
         return zf_err_in(err, "%s", zf_torch_name(t));
     }
     if (!ds_entries_room(ds, m, n, err))
@@ -331,10 +331,10 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
     const struct zf_take autoep = model_autoep(&root);
 
     if (!zf_take_must(&root, zf_pv_is_map(root.v) && module.v,
-                      "not a model-states file: there is no \"module\" in it") ||
+                      "this is not a model-states file: it has no \"module\"") ||
         !zf_take_can(&root, !zf_pv_is_map(zf_pv_get(root.v, "folding")),
-                     "AutoEP folded into AutoTP (\"folding\") is not supported: its experts are "
-                     "spread over tensor-parallel ranks as well"))
+                     "AutoEP folded into AutoTP (\"folding\") is not supported: it spreads experts "
+                     "over tensor-parallel ranks"))
         return zf_take_ok(&taker, err);
     model_read_facts(root.v, m);
     model_take_mesh(&mesh, m);

@@ -12,7 +12,7 @@ bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, str
     const char *p = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : NULL;
 
     if (!p || n > UINT32_MAX)
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a name that is not a text", what);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a name that is not a string", what);
     out->p = zf_arena_str(a, p, n, err);
     out->n = (uint32_t)n;
     return out->p != NULL;

@@ -88,11 +88,10 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
     return numbered_draft_masters(w, optim, zf_pv_get(torch, "param_groups"), err) &&
            ds_overlap_check(&w->states.overlap, err) &&
            (w->n_odd == 0 ||
-            zf_build_note_on(
-                w->states.ds->b, ZF_NOTE_LEFT_OUT, w->states.path, err,
-                "\"%s\": %llu entries of the optimizer's state are left out: they have "
-                "no number, or hold no states",
-                w->states.path, (unsigned long long)w->n_odd));
+            zf_build_note_on(w->states.ds->b, ZF_NOTE_LEFT_OUT, w->states.path, err,
+                             "\"%s\": %llu entries of the optimizer state are left out, because "
+                             "they have no parameter number or hold no state",
+                             w->states.path, (unsigned long long)w->n_odd));
 }
 
 /* The largest expert-parallel size in the names of the optimizer's groups ("ep_size_4"); 0: there is none.
@@ -157,7 +156,7 @@ static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err 
             missing.dp = next;
             missing.mp = mp->mp;
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "%s is missing: there are %u expert-parallel ranks",
+                    "%s is missing (there are %u expert-parallel ranks)",
                     ds_file_name(missing, name), n);
             if (!zf_forgive(mp->save->b, err))
                 return false;
@@ -182,14 +181,15 @@ static bool numbered_draft_rank(struct ds_rank *mp, struct zf_err *err)
         return false;
     if (!some) {
         return zf_build_note(b, err,
-                             "\"%s\": no file has an optimizer's masters and states: without ZeRO "
-                             "expp_rank_*_optim_states.pt would",
+                             "\"%s\": no file holds fp32 masters or optimizer states (without ZeRO "
+                             "they are in expp_rank_*_optim_states.pt)",
                              mp->model.path);
     }
-    return zf_build_note(b, err,
-                         "the optimizer's masters and states%s%s have no names, and none can be "
-                         "proved: they are in %s%soptim/ under the optimizer's numbers",
-                         *mp->tree ? " of " : "", mp->tree, mp->tree, *mp->tree ? "/" : "");
+    return zf_build_note(
+        b, err,
+        "the save does not record the parameter names of the fp32 masters and optimizer "
+        "states%s%s: %s%soptim/ shows them under the optimizer's numbers",
+        *mp->tree ? " of " : "", mp->tree, mp->tree, *mp->tree ? "/" : "");
 }
 
 bool ds_numbered_draft(struct ds_ranks *all, struct zf_err *err)

@@ -86,7 +86,7 @@ static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct
         char is[ZF_ABSENT_MAX];
 
         zf_err_clear(err);
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: a vector was swapped out to it", path,
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s; a vector was swapped out to it", path,
                 zf_absent(ds->st, path, is));
     }
     if (!src && path && zf_forgive(ds->b, err))
@@ -108,8 +108,8 @@ static void optim_take_flat(const struct optim_reading *q, const struct zf_take 
 
     if (!zf_take_tensor(x, &q->ds->keep, q->torch, &v) ||
         !zf_take_must(x, v.ndim <= 1 && v.packed,
-                      "it has %u dimensions%s, expected a packed vector", v.ndim,
-                      v.packed ? "" : " and is not packed"))
+                      "it has %u dimensions%s, expected a contiguous vector", v.ndim,
+                      v.packed ? "" : " and is not contiguous"))
         return;
     *out = (struct ds_flat){.src = v.src, .off = v.off, .n = v.n, .dtype = v.dtype};
     if (v.n == 0 && !optim_read_swapped(q->ds, x->v, out, &err))
@@ -234,13 +234,13 @@ static void optim_take_member(const struct zf_take *one, struct ds_part *p)
         const struct zf_take item = zf_take_item(&list, i);
         uint64_t rank = zf_take_u64(&item);
 
-        (void)zf_take_must(&item, rank < UINT32_MAX, "%llu is not a rank",
+        (void)zf_take_must(&item, rank < UINT32_MAX, "%llu is not the number of a rank",
                            (unsigned long long)rank);
         ranks[i] = (uint32_t)rank;
     }
     (void)zf_take_must(
         one, one->t->failed || (n_recorded == n && n <= UINT32_MAX && at < n && ranks[at] == p->dp),
-        "rank %u is not number %llu of %llu in its %llu partition_ranks", p->dp,
+        "rank %u is not at index %llu of %llu of its %llu partition_ranks", p->dp,
         (unsigned long long)at, (unsigned long long)n_recorded, (unsigned long long)n);
     p->ranks = ranks;
     p->n_ranks = (uint32_t)n;
@@ -353,10 +353,10 @@ static void optim_take_inner(const struct optim_reading *q, const struct zf_take
         return;
     }
     if (!zf_take_must(in, slots.v || cuts.v,
-                      "not a ZeRO file: neither single_partition_of_fp32_groups nor "
-                      "fp32_flat_groups is in it") ||
-        !zf_take_must(&stage, r->stage >= 0 && (r->stage == 3) == r->stage3,
-                      "it does not go with %s", slots.v ? slots.key : cuts.key))
+                      "this is not a ZeRO file: it has neither single_partition_of_fp32_groups nor "
+                      "fp32_flat_groups") ||
+        !zf_take_must(&stage, r->stage >= 0 && (r->stage == 3) == r->stage3, "it contradicts %s",
+                      slots.v ? slots.key : cuts.key))
         return;
     const struct zf_take base =
         zf_take_key(in, r->stage3 ? "optimizer_state_dict" : "base_optimizer_state");
@@ -418,7 +418,7 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
     const struct zf_pv *version = zf_pv_get(root.v, "ds_version");
 
     (void)zf_take_must(&root, zf_pv_is_map(in.v),
-                       "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
+                       "this is not a ZeRO file: it has no \"optimizer_state_dict\"");
     optim_read_swap_unit(ds, root.v);
     optim_read_config(root.v, r);
     optim_take_inner(&q, &in);

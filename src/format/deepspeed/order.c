@@ -130,12 +130,11 @@ static struct ds_group *order_deal(struct ds_rank *mp, struct zf_err *err)
 
 static bool order_refuse(const struct ds_rank *mp, const struct order_proof *q, struct zf_err *err)
 {
-    zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "the masters do not belong to these names: element %llu of \"%.*s\" is %.9g, which does "
-        "not round to the %.9g of \"module\" in \"%s\"",
-        (unsigned long long)q->miss.at, q->name.n < 100 ? (int)q->name.n : 100, q->name.p,
-        q->miss.master, q->miss.weight, mp->model.path);
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the masters do not belong to these names: element %llu of \"%.*s\" is %.9g, which "
+            "does not round to its weight %.9g in \"module\" of \"%s\"",
+            (unsigned long long)q->miss.at, q->name.n < 100 ? (int)q->name.n : 100, q->name.p,
+            q->miss.master, q->miss.weight, mp->model.path);
     return zf_err_in(err, "%s", q->file);
 }
 
@@ -143,10 +142,9 @@ static bool order_refuse(const struct ds_rank *mp, const struct order_proof *q, 
 static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_err *err)
 {
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the order of the parameters is not proven: %s, and %s",
-            mp->by_slices
-                ? "under round_robin_gradients param_slice_mappings are in another one"
-                : "DeepSpeed before 0.6 may have assigned them round-robin to the ranks, or "
-                  "recorded that of the model",
+            mp->by_slices ? "with round_robin_gradients, param_slice_mappings have another order"
+                          : "DeepSpeed before 0.6 may have assigned them round-robin to the ranks, "
+                            "or recorded the order of the model",
             why);
     return zf_err_in(err, "%s", mp->model.path);
 }
@@ -167,8 +165,8 @@ bool ds_order_prove(struct ds_rank *mp, struct zf_err *err)
         /* a single mapping for all groups may have the order of the model */
         return sure || (!other && !(mp->merged && mp->n_groups > 1))
                    ? zf_build_note(mp->save->b, err,
-                                   "the parameters stand in the order that is recorded: there are "
-                                   "no weights in \"module\" that could prove it")
+                                   "the recorded order of the parameters is used unproven: "
+                                   "\"module\" has no weights to compare the masters with")
                    : order_unproven(mp, "\"module\" has no weights to compare with", err);
     }
     if (!declared.miss.found && (sure || !other))
@@ -185,7 +183,7 @@ bool ds_order_prove(struct ds_rank *mp, struct zf_err *err)
     mp->group = in_turn;
     return zf_build_note(
         mp->save->b, err,
-        "the parameters were assigned round-robin to the ranks, which param_shapes does "
-        "not show, and zero_to_fp32.py of that release gives weights under wrong "
-        "names: the weights in \"module\" prove it");
+        "the parameters were assigned round-robin to the ranks, which param_shapes does not "
+        "record, so zero_to_fp32.py of that release gives weights wrong names; here the weights in "
+        "\"module\" prove the right names");
 }

@@ -51,7 +51,7 @@ bool ds_overlap_check(struct ds_overlap *a, struct zf_err *err)
         char one[240], two[240];
 
         if (x->src == y->src && y->off < x->end) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s and %s are the same bytes",
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s and %s share bytes",
                            overlap_text(x, one), overlap_text(y, two));
         }
     }

@@ -37,8 +37,8 @@ static bool rank_check_files(struct ds_rank *mp, uint64_t n, struct zf_err *err)
 
         if (f->dp >= n && !degraded) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%s\" does not belong here: the optimizer is cut in %llu partitions "
-                           "(a file of an earlier run with more ranks?)",
+                           "\"%s\" does not belong to this save: the optimizer has only %llu "
+                           "partitions. Is it left over from a run with more ranks?",
                            f->path, (unsigned long long)n);
         }
         if (f->dp >= n) {
@@ -88,16 +88,17 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds %u parameter groups, but \"%s\" has %u",
                 r->n_parts, first->path, first->n_parts);
     } else if (r->stage != first->stage || r->stage3 != first->stage3) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is of ZeRO stage %d, but \"%s\" of stage %d",
-                r->stage, first->path, first->stage);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "it was saved by ZeRO stage %d, but \"%s\" by stage %d", r->stage, first->path,
+                first->stage);
     } else if (!rank_same_partitions(r, first)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "its groups are cut in other numbers of partitions than in \"%s\"", first->path);
+                "its groups have other numbers of partitions than in \"%s\"", first->path);
     } else if (!r->n_cuts != !first->n_cuts ||
                (r->n_cuts && r->n_parts > 0 &&
                 memcmp(r->n_cuts, first->n_cuts, r->n_parts * sizeof *r->n_cuts) != 0)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "its partitions are cut into other sub-partitions than in \"%s\"", first->path);
+                "its partitions have other sub-partitions than in \"%s\"", first->path);
     } else if (strcmp(r->version, first->version) != 0) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "it was written by DeepSpeed %s, but \"%s\" by %s: two saves are mixed", r->version,
@@ -172,12 +173,12 @@ static bool rank_set_lost(const struct ds_rank *mp, uint32_t r, struct zf_err *e
 static bool rank_without_optim(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->save->dir.by_rank)
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file can be read");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "none of the optimizer files can be read");
     mp->n_optim_files = 0;
-    return zf_build_note(mp->save->b, err,
-                         "\"%s\": no optimizer file of it can be read: the weights are those of "
-                         "\"module\"",
-                         mp->model.path);
+    return zf_build_note(
+        mp->save->b, err,
+        "\"%s\": none of its optimizer files can be read; the weights are taken from \"module\"",
+        mp->model.path);
 }
 
 /* Reads every optimizer file into mp->optim; ranks without one are marked as lost. */
@@ -194,7 +195,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
         return rank_without_optim(mp, err);
     n = rank_count(mp, &first);
     if (first.dp >= n && mp->save->o->degraded)
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file of a rank can be read");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "none of the optimizer files can be read");
     if (!ds_agree_check(mp->save, false, err) || !rank_check_files(mp, n, err))
         return false;
     mp->n_dp = (uint32_t)n;
@@ -235,7 +236,7 @@ static bool rank_check_models(struct ds_rank *mp, struct zf_err *err)
         f.dp = r;
         (void)ds_file_name(f, name);
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "%s %s: stage 3 writes one for each of the %u ranks that have optimizer files",
+                "%s %s; ZeRO stage 3 writes one for each of the %u ranks that have optimizer files",
                 name, zf_absent(mp->save->st, name, is), n);
         if (!zf_forgive(mp->save->b, err))
             return false;
@@ -296,16 +297,16 @@ static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
     for (uint32_t g = 0; g < mp->model.n_groups; g++)
         n += mp->model.group[g].n;
     if (d->n_optim == 0 && mp->model.has_shapes && n > 0) {
-        return zf_build_note(mp->save->b, err,
-                             "\"%s\": there are no optimizer files: the weights are those of "
-                             "\"module\"",
-                             mp->model.path);
+        return zf_build_note(
+            mp->save->b, err,
+            "\"%s\": there are no optimizer files; the weights are taken from \"module\"",
+            mp->model.path);
     }
     if (d->n_optim == 0 || (mp->model.has_shapes && n == 0))
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "all optimizer files of %s are missing: other model-parallel ranks have theirs, as "
-            "\"%s\"",
+            "all optimizer files of %s are missing; other model-parallel ranks have theirs, such "
+            "as \"%s\"",
             mp->tree, d->optim[0].path);
     (void)zf_err_in(err, "%s", mp->model.path);
     return zf_forgive(mp->save->b, err);
@@ -337,9 +338,10 @@ static void rank_compare_early(struct ds_rank *mp)
 bool rank_read(struct ds_rank *mp, struct zf_err *err)
 {
     if (mp->n_model_files == 0 || mp->model_file[0].dp != 0) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the model-states file of rank 0%s%s is missing: it names the parameters",
-                *mp->tree ? " of " : "", mp->tree);
+        zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the model-states file of rank 0%s%s is missing; the names of the parameters are in it",
+            *mp->tree ? " of " : "", mp->tree);
         if (!zf_forgive(mp->save->b, err))
             return false;
     }
@@ -352,10 +354,9 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
     if (mp->n_optim_files == 0 && !mp->save->dir.by_rank)
         return rank_check_no_optim(mp, err);
     if (mp->n_optim_files == 0) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
-            "stage 3 they hold the weights");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing; with "
+                       "ZeRO stage 3 they hold the weights");
     }
     if (!rank_read_optims(mp, err) || !rank_check_models(mp, err))
         return false;
@@ -378,6 +379,6 @@ bool rank_drop_masters(struct ds_rank *mp, struct zf_err *err)
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
     mp->weights_only = true;
     return zf_note_failure(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                           "the masters and their states are left out, the weights are those of "
-                           "\"module\": ");
+                           "the fp32 masters and the optimizer states are left out, and the "
+                           "weights are taken from \"module\": ");
 }

@@ -23,11 +23,10 @@ static bool ranks_absent(struct ds_save *ds, uint32_t mp, struct zf_err *err)
 {
     if (ds->o->degraded)
         return zf_build_note(ds->b, err, "the files of model-parallel rank %u are missing", mp);
-    return zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "the files of model-parallel rank %u (mp_rank_%02u) are missing: there are files "
-        "of rank %u",
-        mp, mp, ds->dir.n_mp - 1);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the files of model-parallel rank %u (mp_rank_%02u) are missing, although rank "
+                   "%u has files",
+                   mp, mp, ds->dir.n_mp - 1);
 }
 
 bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
@@ -116,14 +115,14 @@ static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
     mp->model.round_robin = !first->config.known || first->config.round_robin;
     if (first->n_groups == 0)
         (void)snprintf(mp->tree, sizeof mp->tree, "bucket");
-    return zf_build_note(ds->b, err,
-                         first->n_groups > 0
-                             ? "no model-states file can be read: what the optimizer trained is "
-                               "shown, named by its files; frozen parameters, buffers and the "
-                               "16-bit weights are lost"
-                             : "no model-states file can be read: bucket/ has what the optimizer "
-                               "trained, each parameter as one vector, because nothing tells its "
-                               "shape; frozen parameters, buffers and the 16-bit weights are lost");
+    return zf_build_note(
+        ds->b, err,
+        first->n_groups > 0 ? "no model-states file can be read: only the parameters that the "
+                              "optimizer trained are shown, under the names in its files; frozen "
+                              "parameters, buffers and the 16-bit weights are lost"
+                            : "no model-states file can be read: bucket/ has the parameters that "
+                              "the optimizer trained, each as one vector, because their shapes are "
+                              "lost; frozen parameters, buffers and the 16-bit weights are lost");
 }
 
 bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
@@ -139,10 +138,10 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     }
     if (!first) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "no model-states file can be read, and nothing else has the shapes of the "
+                "no model-states file can be read, and no other file has the shapes of the "
                 "parameters%s",
                 all->n > 0 && rank_optim(all->rank) && rank_optim(all->rank)->stage3
-                    ? ", or where one ends in the vectors of stage 3"
+                    ? " or their places in the vectors of ZeRO stage 3"
                     : "");
         return all->n > 0 && zf_err_in(err, "%s", all->rank[0].model.path);
     }
@@ -153,8 +152,8 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
         if (mp->lost && pipeline)
             ranks_keep_stage(mp);
         else if (mp->lost && !zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                                               "%s is left out: without its model-states file "
-                                               "nothing names its parameters",
+                                               "%s is left out: the names of its parameters were "
+                                               "in its model-states file, which is lost",
                                                mp->tree))
             return false;
     }
@@ -190,15 +189,14 @@ static bool ranks_degrees(struct ds_save *ds, const struct ds_model *m, struct z
     }
     if ((uint64_t)ds->tp * ds->pp != d->n_mp) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "%u tensor-parallel ranks times %u pipeline stages do not make the %u "
-                "model-parallel ranks that have files",
+                "%u tensor-parallel ranks times %u pipeline stages are not the %u model-parallel "
+                "ranks that have files",
                 ds->tp, ds->pp, d->n_mp);
         return zf_err_in(err, "%s", m->path);
     }
     if (d->n_layers > 0 && ds->tp != n_layer_tp) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "there are %u tensor-parallel ranks, but files of layers for %u", ds->tp,
-                n_layer_tp);
+                "there are %u tensor-parallel ranks, but layer files of %u", ds->tp, n_layer_tp);
         return zf_err_in(err, "%s", d->layer[d->n_layers - 1].path);
     }
     return true;
@@ -232,7 +230,7 @@ static bool ranks_same_maps(const struct ds_ranks *all, struct zf_err *err)
             first = mp;
         if (mp->model.affine != first->model.affine) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "its affine_map is another than in \"%s\": two saves are mixed",
+                    "its affine_map differs from the one in \"%s\": two saves are mixed",
                     first->model.path);
             return zf_err_in(err, "%s", mp->model.path);
         }

@@ -143,10 +143,10 @@ static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, s
 
     for (uint32_t i = 0; i < m->n_entries; i++)
         n += !rank_find(mp, m->entry[i].name);
-    return n == 0 ||
-           zf_build_note(
-               mp->save->b, err,
-               "%u tensors are in stored/ only: the save was made without frozen parameters", n);
+    return n == 0 || zf_build_note(mp->save->b, err,
+                                   "%u tensors are only in stored/, because the save was made "
+                                   "without frozen parameters",
+                                   n);
 }
 
 /* Checks that the gathered weights are of this save: later training overwrites such a file. */
@@ -162,8 +162,8 @@ static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bo
     *same = bad.p == NULL;
     return *same ||
            zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                            "stored/ is left out: the %s beside the tag are of another save "
-                            "(\"%.*s\" is not what its master rounds to)",
+                            "stored/ is left out: the %s next to the tag belong to another save "
+                            "(the master of \"%.*s\" does not round to the weight in them)",
                             kind, (int)bad.n, bad.p);
 }
 
@@ -180,11 +180,10 @@ static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, stru
     if (!ds_model_index(mp->save, &m, err))
         return false;
     if (!stored_is_complete(mp, &m)) {
-        return zf_build_note_on(
-            mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
-            "stored/ is left out: the %s beside the tag do not hold every trained "
-            "parameter once",
-            bin ? "pytorch_model*.bin" : "model*.safetensors");
+        return zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                "stored/ is left out: the %s next to the tag do not hold every "
+                                "trained parameter exactly once",
+                                bin ? "pytorch_model*.bin" : "model*.safetensors");
     }
     if (!stored_is_same_save(mp, &m, bin, &same, err))
         return false;

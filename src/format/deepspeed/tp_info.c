@@ -42,14 +42,14 @@ static const uint64_t *tp_take_widths(const struct zf_take *whole, const struct 
 
         (void)(shards->v
                    ? zf_take_list_of(&each, n_ranks)
-                   : zf_take_must(&one, all % n_ranks == 0, "%llu is not divided over %u ranks",
+                   : zf_take_must(&one, all % n_ranks == 0, "%llu is not divisible by %u ranks",
                                   (unsigned long long)all, n_ranks));
         for (uint32_t r = 0; r < n_ranks && !whole->t->failed; r++) {
             const struct zf_take own = zf_take_item(&each, r);
             uint64_t w = shards->v ? zf_take_u64(&own) : all / n_ranks;
 
             (void)zf_take_must(&own, w <= all - sum,
-                               "it and those before are more than the %llu of all",
+                               "it and the widths before it add up to more than %llu",
                                (unsigned long long)all);
             width[i * n_ranks + r] = w;
             sum += w;
@@ -71,7 +71,7 @@ static void tp_take_subs(const struct zf_take *x, const struct zf_take *shards, 
                            (unsigned long long)n);
     } else {
         n = zf_take_list(x);
-        (void)zf_take_must(x, n > 0 && n <= 1000, "it has the widths of %llu sub-parameters",
+        (void)zf_take_must(x, n > 0 && n <= 1000, "it has widths for %llu sub-parameters",
                            (unsigned long long)n);
         p->width = tp_take_widths(x, shards, n, n_ranks);
     }
@@ -87,7 +87,7 @@ static void tp_take_sub_params(struct tp_info *info, const struct zf_take *one,
     uint64_t d = zf_take_u64(&at), n_dims = zf_take_list(&shape);
     const struct zf_take dim = zf_take_item(&shape, d);
 
-    (void)zf_take_must(&at, d < n_dims, "it is %llu of a shape of %llu dimensions",
+    (void)zf_take_must(&at, d < n_dims, "it is %llu, but the shape has %llu dimensions",
                        (unsigned long long)d, (unsigned long long)n_dims);
     for (uint64_t k = 0, n = zf_pv_len(texts.v); k < n && !one->t->failed; k++) {
         const struct zf_take text = zf_take_item(&texts, k);
@@ -130,10 +130,10 @@ static void tp_take_patterns(const struct zf_take *v, uint32_t n_ranks, struct t
         n += zf_pv_len(texts.v);
     }
     (void)zf_take_can(v, n <= PATTERNS, "there are more than %d patterns", PATTERNS);
-    (void)zf_take_can(&unsupported, zf_pv_len(unsupported.v) == 0,
-                      "AutoTP says itself of %llu patterns of parameters that it cannot tell how "
-                      "they are cut",
-                      (unsigned long long)zf_pv_len(unsupported.v));
+    (void)zf_take_can(
+        &unsupported, zf_pv_len(unsupported.v) == 0,
+        "AutoTP lists %llu patterns of parameters that it cannot describe the sharding of",
+        (unsigned long long)zf_pv_len(unsupported.v));
     out->pattern = zf_take_room(v->t, n, sizeof *out->pattern);
     for (size_t i = 0; i < TP_LISTS; i++) {
         const struct zf_take list = zf_take_key(v, tp_lists[i].key);
@@ -169,7 +169,7 @@ static struct ds_name tp_take_escaped(const struct zf_take *key)
         one = !special || (text.p[i] == '\\' && i + 2 < text.n);
         p[n++] = text.p[i += special];
     }
-    (void)zf_take_can(key, one, "\"%.*s\" is not one name", ds_name_shown(text), text.p);
+    (void)zf_take_can(key, one, "\"%.*s\" matches more than one name", ds_name_shown(text), text.p);
     return (struct ds_name){p, n};
 }
 
@@ -189,7 +189,7 @@ static void tp_take_affine(const struct zf_take *map, uint32_t n_ranks, struct t
 
         if (!e) {
             (void)zf_take_fail(&key, &err);
-        } else if (zf_take_must(&key, !e->name.p, "\"%.*s\" is there twice", ds_name_shown(name),
+        } else if (zf_take_must(&key, !e->name.p, "\"%.*s\" occurs twice", ds_name_shown(name),
                                 name.p)) {
             e->name = name;
             affine_take(&one, n_ranks, e);

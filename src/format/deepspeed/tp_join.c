@@ -44,10 +44,9 @@ static bool tp_use_affine(const struct tp_affine *e, const struct zf_tree_tensor
 {
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         if (!zf_shape_equal(e->cut.ndim, e->shard[r], t->ndim, t->shard[r])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the shard of tensor-parallel rank %u has another shape than in "
-                           "affine_map",
-                           r);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the shard of tensor-parallel rank %u has another shape than affine_map gives", r);
         }
     }
     *out = e->cut;
@@ -75,11 +74,11 @@ static bool tp_match(struct tp_join *j, struct ds_name name, struct tp_pattern *
             continue;
         }
         if (*out) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "two patterns of universal_checkpoint_info are about it: \"%.*s\" and "
-                           "\"%.*s\"",
-                           (int)((*out)->text.n < 80 ? (*out)->text.n : 80), (*out)->text.p,
-                           (int)(p->text.n < 80 ? p->text.n : 80), p->text.p);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "two patterns of universal_checkpoint_info match it: \"%.*s\" and \"%.*s\"",
+                (int)((*out)->text.n < 80 ? (*out)->text.n : 80), (*out)->text.p,
+                (int)(p->text.n < 80 ? p->text.n : 80), p->text.p);
         }
         *out = p;
     }
@@ -116,8 +115,9 @@ static bool tp_use_patterns(struct tp_join *j, const struct zf_tree_tensor *t, s
     if (!p && !vocab && tp_is_buffer(j, name, t->dtype))
         return tp_lay(j, t, &(struct zf_cut_rule){.kind = ZF_CUT_COPIES}, out, err);
     if (!p && !vocab && j->info.has_affine) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "neither affine_map nor a pattern of universal_checkpoint_info is about it");
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "affine_map does not list it, and no pattern of universal_checkpoint_info matches it");
     }
     rule = tp_rule(p);
     rule.rows = vocab ? j->info.vocabulary : 0;
@@ -159,7 +159,7 @@ static bool tp_done(void *ctx, struct zf_err *err)
 
         if (!p->used) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the pattern \"%.*s\" of universal_checkpoint_info fits no parameter",
+                           "the pattern \"%.*s\" of universal_checkpoint_info matches no parameter",
                            ds_name_shown(p->text), p->text.p);
         }
     }

@@ -87,8 +87,8 @@ static bool universal_check_shape(const struct ds_rank *mp, const struct ds_para
         same = v->shape[d] == p->shape[d] || (d == 0 && v->shape[d] < p->shape[d]);
     return same || expert || mp->save->tp > 1 || v->ndim == 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "it has %llu elements in %u dimensions, but \"%s\" names a parameter of %llu in "
-                   "%u: a parameter of another save",
+                   "it has %llu elements in %u dimensions, but by \"%s\" the parameter has %llu in "
+                   "%u: it belongs to another save",
                    (unsigned long long)v->n, v->ndim, mp->model.path, (unsigned long long)p->n,
                    p->ndim);
 }
@@ -150,7 +150,7 @@ static bool universal_has_files(struct universal *u, const char *path, const cha
         if (!file)
             return false;
         if (*file && !zf_store_find(u->mp->save->st, file) && strcmp(e[i].name, "fp32.pt") != 0) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s, although \"%s/%s\" exists", file,
                            zf_absent(u->mp->save->st, file, is), like, e[i].name);
         }
     }
@@ -300,8 +300,9 @@ static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, s
     const char *path = zf_arena_fmt(mp->save->a, err, "zero/%.*s/fp32.pt", (int)name.n, name.p);
     char is[ZF_ABSENT_MAX];
 
-    return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s\" names that parameter",
-                           path, zf_absent(mp->save->st, path, is), mp->model.path);
+    return path &&
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s, although \"%s\" lists this parameter",
+                   path, zf_absent(mp->save->st, path, is), mp->model.path);
 }
 
 /* Shows a parameter without a readable master as in "module", or else as missing, without a shape: with
@@ -316,7 +317,7 @@ static bool universal_without_master(struct ds_rank *mp, struct ds_name name, st
         return false;
     if (e && e->tensor) {
         return zf_build_note(mp->save->b, err,
-                             "%s is missing or damaged: the weights are those of \"module\"",
+                             "%s is missing or damaged; its weight is taken from \"module\"",
                              path + strlen(zf_store_name(mp->save->st)) + 1);
     }
     return zf_build_missing(mp->save->b, name.p, name.n,
@@ -428,9 +429,8 @@ bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
               universal_check_groups(&u, err) && universal_warn_step(&u, err);
 
     zf_table_free(u.by_name);
-    return ok && (u.left == 0 ||
-                  zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                                   "%llu float32 copies of what was not trained are left out: the "
-                                   "originals are served",
-                                   (unsigned long long)u.left));
+    return ok && (u.left == 0 || zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                                  "%llu float32 copies of tensors that were not "
+                                                  "trained are left out; the originals are shown",
+                                                  (unsigned long long)u.left));
 }

@@ -26,8 +26,8 @@ static bool prove_skip(struct ds_save *ds, struct zf_err *err)
 
 static const char *prove_why(const struct ds_model *m)
 {
-    return m->round_robin ? "what ds_to_universal.py makes of round_robin_gradients is scrambled"
-                          : "a parameter of another save, or converted wrongly";
+    return m->round_robin ? "ds_to_universal.py scrambles saves with round_robin_gradients"
+                          : "it belongs to another save, or was converted wrongly";
 }
 
 static uint64_t prove_elements(const struct zf_draft *d)
@@ -107,8 +107,8 @@ static bool prove_slots(struct ds_save *ds, struct prove_vector *v, struct zf_er
         if (miss.found) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "zero/%.*s/%.*s.pt: element %llu is %.9g, but %.9g in " STATE_FILE
-                           ": a parameter of another save, or converted wrongly (releases before "
-                           "0.18 could not several sub-groups)",
+                           ": it belongs to another save, or was converted wrongly (DeepSpeed "
+                           "before 0.18 converted several sub-groups wrongly)",
                            ds_name_shown(p->name), p->name.p, (int)(v->key.n < 40 ? v->key.n : 40),
                            v->key.p, (unsigned long long)miss.at, miss.weight, miss.master);
         }
@@ -264,10 +264,10 @@ static bool prove_note(struct ds_save *ds, const struct ds_rank *mp, uint64_t pr
         return true;
     return zf_build_note(ds->b, err,
                          "ds_to_universal.py of DeepSpeed 0.14.5 to 0.17 scrambles stage 3 with "
-                         "several sub-groups, and this is of 0.%u.%u with %u: %s",
+                         "several sub-groups, and this save is from 0.%u.%u and has %u: %s",
                          m->minor, m->patch, mp->n_groups,
-                         proved == all ? "the beginning of every parameter is as in " STATE_FILE
-                                       : "nothing here proves that its parameters are right");
+                         proved == all ? "the beginning of every parameter agrees with " STATE_FILE
+                                       : "nothing proves that its parameters are right");
 }
 
 /* The converter writes this file for every stage, and DeepSpeed loads nothing without it.

@@ -113,8 +113,8 @@ static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const
         zf_err_clear(err); /* lost bytes cannot be compared */
     }
     return same || zf_build_note(ds->b, err,
-                                 "the optimizer state \"%.*s\" of group %u is not the same on all "
-                                 "ranks: that of \"%s\" is shown",
+                                 "the optimizer state \"%.*s\" of group %u differs between ranks; "
+                                 "the one in \"%s\" is shown",
                                  (int)s->key.n, s->key.p, g->index, ds_group_first(g)->path);
 }
 
@@ -214,12 +214,11 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
 bool vector_refuse_length(const struct ds_vector *v, uint32_t rank, uint64_t want, uint32_t fits,
                           struct zf_err *err)
 {
-    zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "the optimizer state \"%.*s\" of group %u has %llu elements, expected %llu: on %u of the "
-        "ranks it is as long as the weights",
-        (int)v->key.n, v->key.p, v->group->index, (unsigned long long)v->part[rank]->n,
-        (unsigned long long)want, fits);
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the optimizer state \"%.*s\" of group %u has %llu elements, expected %llu, the length "
+            "of the weights, as on %u of the ranks",
+            (int)v->key.n, v->key.p, v->group->index, (unsigned long long)v->part[rank]->n,
+            (unsigned long long)want, fits);
     return zf_err_in(err, "%s", v->group->part[rank]->path);
 }
 
@@ -243,7 +242,8 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
         out->draft = zf_build_find(ds->b, spot);
         if (out->draft && zf_draft_type(out->draft).dtype != v->dtype) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.*s\" is of several types on the ranks", (int)p->name.n, p->name.p);
+                           "\"%.*s\" has different dtypes on different ranks", (int)p->name.n,
+                           p->name.p);
         }
     }
     if (!out->draft) {
@@ -265,8 +265,8 @@ static bool vector_locate(const struct ds_vector *v, struct zf_flat_piece p, str
     }
     if (!zf_within(p.at, p.n, f->n)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the vector of group %u has %llu elements, but a parameter's piece has %llu from "
-                "%llu on",
+                "the vector of group %u has %llu elements, but a parameter has %llu of them from "
+                "element %llu on",
                 v->group->index, (unsigned long long)f->n, (unsigned long long)p.n,
                 (unsigned long long)p.at);
         return zf_err_in(err, "%s", v->group->part[p.rank]->path);

@@ -26,9 +26,9 @@ static bool warn_round_robin(struct ds_rank *mp, const struct ds_optim *first, s
     }
     return !dealt || !mp->model.round_robin ||
            zf_build_note(mp->save->b, err,
-                         "round_robin_gradients is on: param_slice_mappings are in another order "
-                         "than the vectors, so what ds_to_universal.py and safe_get_full_* make of "
-                         "this save is scrambled");
+                         "round_robin_gradients is on, so param_slice_mappings have another order "
+                         "than the vectors; ds_to_universal.py and safe_get_full_* return "
+                         "scrambled tensors from this save");
 }
 
 /* Stage 1 and BF16_Optimizer record no frozen parameters: zero_to_fp32.py drops them. */
@@ -49,11 +49,11 @@ static bool warn_frozen(struct ds_rank *mp, struct zf_err *err)
              !ds_name_listed(m->second, m->n_aliases, e->name) &&
              !ds_name_listed(trained.name, trained.n, e->name);
     }
-    return ok && (n == 0 || m->frozen.n > 0 ||
-                  zf_build_note(mp->save->b, err,
-                                "%u frozen parameters are in \"module\" only: zero_to_fp32.py "
-                                "leaves them out",
-                                n));
+    return ok &&
+           (n == 0 || m->frozen.n > 0 ||
+            zf_build_note(
+                mp->save->b, err,
+                "%u frozen parameters are only in \"module\"; zero_to_fp32.py leaves them out", n));
 }
 
 static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err *err)
@@ -89,8 +89,8 @@ static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first,
             some = some || first->part[g]->state[i].kind == ZF_DS_FLAT;
     return some || !mp->model.super_offload ||
            zf_build_note(mp->save->b, err,
-                         "SuperOffload kept the optimizer's moments in a process of its own: they "
-                         "are not in the save");
+                         "the optimizer's moments were not saved, because SuperOffload keeps them "
+                         "in a separate process");
 }
 
 /* The optimizer's step count; false: there is none. */
@@ -128,7 +128,7 @@ bool ds_warn_steps(struct ds_save *ds, const struct ds_model *m, double optim, c
         return true;
     return zf_build_note(ds->b, err,
                          "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): "
-                         "it began anew, or two saves are mixed",
+                         "the optimizer was restarted, or two saves are mixed",
                          optim, file, (long long)model, m->path);
 }
 

@@ -131,9 +131,9 @@ static bool zero0_note_ambiguous(const struct zero0 *z, struct zf_err *err)
 
     z->q->mp->weights_only = true;
     return zf_build_note_on(z->q->mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                            "the fp32 masters and the optimizer's states are left out, and the "
-                            "weights are those of 16 bits: a master of group %u fits \"%.*s\" as "
-                            "well as \"%.*s\", so no names are proven",
+                            "the fp32 masters and the optimizer states are left out, and the "
+                            "16-bit weights are shown: a master of group %u fits \"%.*s\" as well "
+                            "as \"%.*s\", so the names of the masters are uncertain",
                             z->prove.why.vector, ds_name_shown(a), a.p, ds_name_shown(b), b.p);
 }
 
@@ -153,14 +153,14 @@ static bool zero0_refuse(const struct zero0 *z, struct zf_err *err)
                        miss->weight);
     }
     if (z->flat) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the masters of group %u from element %llu on round to no weight in "
-                       "\"module\"",
-                       g, (unsigned long long)z->prove.why.at);
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the masters of group %u round to no weight in \"module\" from element %llu on", g,
+            (unsigned long long)z->prove.why.at);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "master %u of group %u has %llu elements in %u dimensions, and no parameter "
-                   "of that shape is left in \"module\" for it",
+                   "master %u of group %u has %llu elements in %u dimensions, but \"module\" has "
+                   "no further parameter of that shape",
                    part, g, (unsigned long long)z->view[g][part].n, z->view[g][part].ndim);
 }
 

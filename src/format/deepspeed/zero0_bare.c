@@ -170,8 +170,8 @@ bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err 
     if (b.n == 0) {
         return zf_build_note_on(
             build, ZF_NOTE_LEFT_OUT, NULL, err,
-            "the optimizer's states are left out: they have no names, and there "
-            "are no masters that would prove any");
+            "the optimizer states are left out: the save does not record which parameters they "
+            "belong to, and it has no fp32 masters to compare with the weights");
     }
     if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err))
         return false;

@@ -25,12 +25,11 @@ bool ds_states_draft_value(struct ds_states *s, struct zf_spot spot, struct ds_n
         r.shape = part->like->shape;
     }
     if (part && r.ndim > 0 && r.n != part->like->n) {
-        return zf_build_note_on(
-            s->ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
-            "the optimizer state \"%.*s\" of \"%.*s\" is left out: its length is "
-            "not that of the weight",
-            (int)(key.n < 80 ? key.n : 80), key.p, (int)(spot.name_len < 100 ? spot.name_len : 100),
-            spot.name);
+        return zf_build_note_on(s->ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                "the optimizer state \"%.*s\" of \"%.*s\" is left out: it has "
+                                "another length than the weight",
+                                (int)(key.n < 80 ? key.n : 80), key.p,
+                                (int)(spot.name_len < 100 ? spot.name_len : 100), spot.name);
     }
     const struct ds_overlap_bytes at = {
         .src = r.src, .off = r.off, .what = key, .of = {spot.name, (uint32_t)spot.name_len}};

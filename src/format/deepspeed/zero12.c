@@ -125,11 +125,10 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
             return zero12_muon_place(ds, flat, v, sum + flat->n_ranks, err);
     }
     if (fits == 0 && state) {
-        return zf_build_note_on(
-            ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
-            "the optimizer state \"%.*s\" of group %u is left out: its length is "
-            "not that of the weights",
-            (int)v->key.n, v->key.p, g->index);
+        return zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                "the optimizer state \"%.*s\" of group %u is left out: it has "
+                                "another length than the weights",
+                                (int)v->key.n, v->key.p, g->index);
     }
     if (fits < ranks) {
         return vector_refuse_length(v, other, flat->begin[other + 1] - flat->begin[other], fits,
@@ -147,11 +146,10 @@ static bool zero12_find_columns(struct ds_rank *mp, struct ds_param *p, struct z
     if (p->ndim != 2 || p->shape[0] <= 1 || p->shape[1] <= 1)
         return true;
     if (!e || !e->tensor || e->view.ndim != 2) {
-        return zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "a ZenFlow save without the 16-bit weight \"%.*s\", which would tell how its "
-            "master is stored, is not supported",
-            (int)p->name.n, p->name.p);
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the 16-bit weight \"%.*s\" is missing; without it zerofs cannot know how "
+                       "ZenFlow stored its master",
+                       (int)p->name.n, p->name.p);
     }
     p->columns = e->view.stride[0] == 1 && e->view.stride[1] == p->shape[0];
     return true;

@@ -72,7 +72,7 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
             return false;
         *lost = (struct zf_lost){
             .file = zf_arena_str(ds->a, v->part[r]->src->name, strlen(v->part[r]->src->name), err),
-            .why = "has another length than its vector"};
+            .why = "has the wrong length for its vector"};
         *gone = (struct ds_flat){.dtype = v->part[r]->dtype, .lost = lost};
         v->part[r] = gone;
         if (!lost->file || !zf_note_failure(ds->b, ZF_NOTE_OTHER, NULL, err,
@@ -194,8 +194,8 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
         return zero3_place_slots(ds, v, flat, err) && zero3_record_paddings(ds->b, v, flat, err);
     return fits > 0 ? vector_refuse_length(v, other, want, fits, err)
                     : zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
-                                       "the optimizer state \"%.*s\" of group %u is left out: its "
-                                       "length is not that of the weights",
+                                       "the optimizer state \"%.*s\" of group %u is left out: it "
+                                       "has another length than the weights",
                                        (int)v->key.n, v->key.p, v->group->index);
 }
 
@@ -204,10 +204,9 @@ bool ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
     struct zf_flat_vector flat;
 
     if (mp->model.zenflow) {
-        return zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "a ZenFlow save of stage 3 is not supported: nothing tells whether its matrices "
-            "are stored transposed");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "ZenFlow saves of ZeRO stage 3 are not supported, because they do not "
+                       "record whether matrices are stored transposed");
     }
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         const struct ds_group *group = &mp->group[g];
@@ -245,21 +244,21 @@ static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint3
         return false;
     if (!v) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "it has no slice of the frozen parameter \"%.*s\", but \"%s\" has", (int)p->name.n,
-                p->name.p, mp->model.path);
+                "it has no slice of the frozen parameter \"%.*s\", but \"%s\" has one",
+                (int)p->name.n, p->name.p, mp->model.path);
         return zf_err_in(err, "%s", m->path);
     }
     if (v->n != slot || !v->packed) {
         zf_fail(err, v->n != slot ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
                 "the slice of frozen parameter \"%.*s\" has %llu elements%s, expected %llu%s",
                 (int)p->name.n, p->name.p, (unsigned long long)v->n,
-                v->packed ? "" : " and is not packed", (unsigned long long)slot,
-                v->n != slot ? ": quantized or of another save" : "");
+                v->packed ? "" : " and is not contiguous", (unsigned long long)slot,
+                v->n != slot ? ": it is quantized or belongs to another save" : "");
         return zf_err_in(err, "%s", m->path);
     }
     if (v->dtype != zf_draft_type(d).dtype) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the slice of frozen parameter \"%.*s\" is of %s, but of %s in \"%s\"",
+                "the slice of frozen parameter \"%.*s\" has the dtype %s, but %s in \"%s\"",
                 (int)p->name.n, p->name.p, zf_dtype_info(v->dtype)->torch,
                 zf_dtype_info(zf_draft_type(d).dtype)->torch, mp->model.path);
         return zf_err_in(err, "%s", m->path);
@@ -362,7 +361,7 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
 
         if (!v) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the frozen parameter \"%.*s\" has a shape but no slice in \"%s\"",
+                    "the frozen parameter \"%.*s\" has a shape, but no slice in \"%s\"",
                     (int)p->name.n, p->name.p, mp->model.path);
             return NULL;
         }
@@ -420,7 +419,7 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 
             (void)zero3_model_name(mp, r, name);
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%s %s: it holds slices of %u frozen parameters", name,
+                           "%s %s; slices of %u frozen parameters are in it", name,
                            zf_absent(mp->save->st, name, is), n);
         }
         if (!zero3_read_model(mp, f, &m, err) ||

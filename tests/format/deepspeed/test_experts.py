@@ -156,13 +156,13 @@ def expert(layer, e):
 
 
 refused("an expert's file is missing", changed(lambda f: f.pop(expert(1, 3))), expert(1, 3), "is missing")
-refused("an expert's file holds another", changed(lambda f: f.update({expert(0, 2): f[expert(0, 1)]})), "the file of expert 2, but holds")
-refused("an expert's file holds a list", changed(lambda f: f.update({expert(0, 1): [1, 2]})), expert(0, 1), "not a mapping of names to tensors")
+refused("an expert's file holds another", changed(lambda f: f.update({expert(0, 2): f[expert(0, 1)]})), "the file of expert 2")
+refused("an expert's file holds a list", changed(lambda f: f.update({expert(0, 1): [1, 2]})), expert(0, 1), "does not map names to tensors")
 refused("two files hold an expert", changed(lambda f: f.update({expert(7, 1): f[expert(0, 1)]})), "both hold")
 refused("an expert too many", changed(lambda f: f.update({expert(0, 4): OrderedDict(
     (n.replace(f"{WORD}1.", f"{WORD}4."), t) for n, t in f[expert(0, 1)].items())})), "files of 5 experts")
 refused("an expert of another shape", changed(lambda f: f[expert(0, 1)].update(
-    {f"moe{WORD}1.0.bias": Half([1.0], [1])})), "has 1 elements, but 7")
+    {f"moe{WORD}1.0.bias": Half([1.0], [1])})), "has 1 elements, but its shape in param_shapes has 7")
 refused("experts of another save", changed(lambda f: f[expert(0, 1)].update(
     {f"moe{WORD}1.0.bias": Half([9.0] * 7, [7])})), "the masters do not belong to these names")
 
@@ -175,9 +175,9 @@ def count(n):
     return change
 
 
-refused("partitions that are no divisor", changed(count(3)), "are no multiple")
+refused("partitions that are no divisor", changed(count(3)), "do not divide")
 refused("dense parameters in fewer partitions", changed(lambda f: f["mp_rank_00_model_states.pt"]["param_shapes"].__setitem__(
-    1, OrderedDict(x=Size((242,))))), "belongs to none")
+    1, OrderedDict(x=Size((242,))))), "not a parameter of experts")
 for blocks in (True, False):
     refused(f"blocks of ranks or not, told wrongly: {blocks}", Moe([(2, FOUR)], 4, blocks, not blocks).files(), "of group 1 ")
 HOLE = GOOD.files(False)
@@ -213,13 +213,13 @@ def fused(change):
     return on_all
 
 
-autoep("partition_ranks name a rank twice", ranks([0, 0]), "name rank 0 twice")
+autoep("partition_ranks name a rank twice", ranks([0, 0]), "rank 0 twice")
 autoep("partition_ranks name a rank that is in another vector", ranks([0, 1]), "partition_ranks of group 1")
-autoep("partition_ranks leave the rank out", ranks([2, 3]), "rank 0 is not number")
-autoep("partition_ranks of ranks that there are not", ranks([0, 9]), "which there is not")
-autoep("partition_count lies", ranks([0, 2], partition_count=4), "is not number")
+autoep("partition_ranks leave the rank out", ranks([2, 3]), "rank 0 is not at index")
+autoep("partition_ranks of ranks that there are not", ranks([0, 9]), "rank 9, which does not exist")
+autoep("partition_count lies", ranks([0, 2], partition_count=4), "is not at index")
 autoep("a map that leaves the tensor", fused(lambda _, m: m["ranks"][1]["pieces"][0]["source"].__setitem__(0, 192 * 3)),
-       "!ranks[1]!pieces[0]: it leaves the whole tensor", kind="model", every=True)
+       "!ranks[1]!pieces[0]: it reaches outside the whole tensor", kind="model", every=True)
 autoep("a map with an overlap", fused(lambda _, m: m["ranks"][1]["pieces"][0]["source"].__setitem__(0, 192)),
        "!ranks[1]: it begins with expert 1, expected 2", kind="model", every=True)
 autoep("a placement that is another", fused(lambda layer, _: layer["expert_placement"]["ranks"][1].update(experts=[3, 2])),
@@ -243,7 +243,7 @@ with tempfile.TemporaryDirectory() as d:
     for gone in glob.glob(f"{d}/c/*zero_pp_rank_[13]_*optim_states.pt"):
         os.remove(gone)
     got, _, err = dump(f"{d}/c", "-d")
-    check("no rank that lists the second vector's is left", not got and err.endswith("partition_ranks of group 1 leave ranks out"), (err, len(got)))
+    check("no rank that lists the second vector's is left", not got and err.endswith("partition_ranks of group 1 do not list all ranks"), (err, len(got)))
 
 
 class Fused(Moe):
@@ -318,7 +318,7 @@ for what, files, sentence, opts in (
         ("a map without dimensions", mapped(lambda m: m.update(logical_shape=[])), f'{W1}!ranks[0]!shard_shape: the shard has 3 dimensions, the whole tensor 0', ()),
         ("a map of nine", mapped(lambda m: m.update(logical_shape=[1] * 9)), f'{W1}!ranks[0]!shard_shape: the shard has 3 dimensions, the whole tensor 9', ()),
         ("a map beyond 64 bits", mapped(lambda m: m.update(logical_shape=[4, 1 << 40, 1 << 40])),
-         f'{W1}!logical_shape: it multiplies beyond 64 bits', ()),
+         f'{W1}!logical_shape: the product of its sizes exceeds 64 bits', ()),
         ("a map of ranks 0 and 2", mapped(lambda m: m["ranks"].update({2: m["ranks"].pop(1)})),
          f'{W1}!ranks[1]!shard_shape: it is missing: expected a list of at most 64 sizes', ()),
         ("a map with a text", mapped(lambda m: m["ranks"][0].update(shard_shape="x")),
@@ -328,14 +328,14 @@ for what, files, sentence, opts in (
         ("a map that ends early", mapped(lambda m: m["ranks"].pop(1)),
          f'{W1}: it covers 2 of 4 experts', ()),
         ("a map of columns", mapped(lambda m: m["ranks"][1]["pieces"][0]["dest"].__setitem__(1, [1, 2, 6])),
-         f'{W1}!ranks[1]: a tensor of experts that is cut otherwise than between experts that follow each other is not supported', ()),
+         f'{W1}!ranks[1]: expert tensors are read only if each rank holds consecutive experts', ()),
         ("another shape than the map has", (lambda f: f[MODEL]["param_shapes"][1].update({"m.experts.w1": Size((3, 3, 5))}) or f)(Fused().files()),
-         f'{MODEL}: "m.experts.w1" is in 2 vectors, of another shape than the affine map has for each of 2 expert-parallel ranks', ()),
+         f'{MODEL}: "m.experts.w1" is in 2 vectors, but by the affine map it is on 2 expert-parallel ranks, or has another shape', ()),
         ("experts 1 and 2", changed(renamed),
-         f'{MODEL}: the experts of "moe.deepspeed_moe.experts.deepspeed_experts.2.0.weight" that group 1 names are not 0 … 1', ()),
+         f'{MODEL}: the experts of "moe.deepspeed_moe.experts.deepspeed_experts.2.0.weight" in group 1 are not numbered 0 to 1', ()),
         ("all ranks of a vector are lost", short(GOOD.files(), (1, 3)),
-         "no optimizer file of the ranks of vector 1 of group 1 can be read", ("-d",)),
-        ("another type in one vector", None, '"m.experts.w1" is of several types on the ranks', ())):
+         "none of the optimizer files that hold vector 1 of group 1 can be read", ("-d",)),
+        ("another type in one vector", None, '"m.experts.w1" has different dtypes on different ranks', ())):
     if files is None:
         files = Fused().files()
         for r in (1, 3):

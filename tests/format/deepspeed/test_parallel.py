@@ -141,16 +141,16 @@ def sub_parameters():
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2], [0, 1]])
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2], [0, 1]], record=kept)
     case((1, [[2, 1], [1, 3]]), (5, 7), [5, (3, 4)], [[2, 1], [1, 3]])
-    case(odd, (12, 5), [(7, 4, 1), 5], None, "not divided over 2 ranks")
+    case(odd, (12, 5), [(7, 4, 1), 5], None, "not divisible by 2 ranks")
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2]], r"sub_param_shard_widths!^qkv\.\w+$[2]: it is missing")
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1, 1], [0, 1]], "$[1]: it has 3 entries, expected 2")
     case(odd, (12, 5), [(7, "4", 1), 5], [[4, 3], [2, 2], [0, 1]], "parameter_with_sub_params[0]!shape[0][1]: expected a number")
-    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 3], [0, 1]], "$[1][1]: it and those before are more than the 4")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 3], [0, 1]], "$[1][1]: it and the widths before it add up to more than 4")
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, -1], [0, 1]], "$[1][1]: expected a number")
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1], [0, 1]], "$[1]: the widths do not add up to 4")
     for none in (0, -1, "2", [], 1000, [1] * 1001):
         case(even, (8, 5), [none, 5], None, "parameter_with_sub_params[0]!shape[0]: ")
-    case((1, [[3, 3]]), (5, 6), [6], None, "parameter_with_sub_params[0]!partition_dim: it is 1 of a shape of 1 dimensions")
+    case((1, [[3, 3]]), (5, 6), [6], None, "parameter_with_sub_params[0]!partition_dim: it is 1, but the shape has 1 dimensions")
 
 
 def not_joined():
@@ -164,13 +164,13 @@ def not_joined():
         return lambda info: info[key].pop(i)
 
     case("two patterns for one name", "two patterns", lambda i: i["tp_replicated_parameter_patterns"].append(r"l1\.w\w+"))
-    case("a pattern that fits nothing", "fits no parameter", lambda i: i["parameter_with_row_parallelism_patterns"].append(r"\d+.dense"))
+    case("a pattern that fits nothing", "matches no parameter", lambda i: i["parameter_with_row_parallelism_patterns"].append(r"\d+.dense"))
     case("patterns of other names", "", lambda i: i.update(makemp.patterns(State({"0.x": (2,)}), {})))
     case("a pattern that is not understood", "differently", lambda i: i["tp_replicated_parameter_patterns"].append(r"a\Z"))
     case("a pattern that takes for ever", "takes too long", lambda i: i["tp_replicated_parameter_patterns"].append("((a|k|w|b|c|[a-z.])*)*[!?]"))
     case("a scalar cut by default is a copy, a vector along dimension 1 is not", "dimension 1",
          lambda i: i["parameter_with_row_parallelism_patterns"].append(i["tp_replicated_parameter_patterns"].pop()))
-    case("AutoTP that cannot tell", "cannot tell", lambda i: i.update({"autotp_unsupported_parameter_patterns": {"^x$": "conv"}}))
+    case("AutoTP that cannot tell", "AutoTP lists", lambda i: i.update({"autotp_unsupported_parameter_patterns": {"^x$": "conv"}}))
     case("no patterns", "no patterns", lambda i: [i.pop(k) for k in list(i) if k.startswith(("tp_", "param", "voc"))])
 
     def piece(change, why, name, n="back.weight", r=1):
@@ -178,13 +178,13 @@ def not_joined():
             change(info["affine_map"]["params"]["^" + re.escape(n) + "$"]["ranks"][r]["pieces"])
         case(name, why, go, info=makemp.affine(STATE, CUTS, 2))
 
-    piece(lambda p: p[0]["source"].__setitem__(0, 4), "leaves the whole", "a piece that leaves the tensor")
-    piece(lambda p: p[0]["dest"].__setitem__(0, 4), "leaves the shard", "a piece that leaves the shard")
+    piece(lambda p: p[0]["source"].__setitem__(0, 4), "outside the whole", "a piece that leaves the tensor")
+    piece(lambda p: p[0]["dest"].__setitem__(0, 4), "outside the shard", "a piece that leaves the shard")
     piece(lambda p: p[0]["source"].__setitem__(0, 2), "overlaps", "pieces that overlap")
-    piece(lambda p: p.clear(), "pieces: they do not have each element of the shard once", "a piece that is missing")
-    piece(lambda p: p[1].update(dest=p[0]["dest"]), "pieces: they do not have each element of the shard once", "two pieces from one place of a shard", "l1.weight", 0)
-    piece(lambda p: p[0]["dest"].__setitem__(1, [0, 1]), "pieces: they do not have each element of the shard once", "a piece that reads one row again and again")
-    case("a map that drops the last row", "pieces: they do not have each element of the shard once", lambda i: [
+    piece(lambda p: p.clear(), "pieces: they do not cover each element of the shard exactly once", "a piece that is missing")
+    piece(lambda p: p[1].update(dest=p[0]["dest"]), "pieces: they do not cover each element of the shard exactly once", "two pieces from one place of a shard", "l1.weight", 0)
+    piece(lambda p: p[0]["dest"].__setitem__(1, [0, 1]), "pieces: they do not cover each element of the shard exactly once", "a piece that reads one row again and again")
+    case("a map that drops the last row", "pieces: they do not cover each element of the shard exactly once", lambda i: [
         i["affine_map"]["params"][r"^embed\.weight$"].update(logical_shape=[6, 4]),
         i["affine_map"]["params"][r"^embed\.weight$"]["ranks"][1]["pieces"][0].update(shape=[2, 4])], info=makemp.affine(STATE, CUTS, 2))
     piece(lambda p: p[0].update(shape=[5, 1 << 63]), "", "a piece of 2^63 elements")
@@ -194,9 +194,9 @@ def not_joined():
             ("a stride that is a text", "[0]!source[1][1]: expected a number", lambda p: p[0]["source"].__setitem__(1, [6, "x"])),
             ("seventeen strides", "[0]!dest[1]: expected at most 16 numbers, found 17", lambda p: p[0]["dest"].__setitem__(1, [1] * 17)),
             ("a place that is a number", "[0]!source[1]: it is missing", lambda p: p[0].update(source=3)),
-            ("a piece of 4097 columns", "[0]: more than 4096 pieces on a rank", lambda p: p[0].update(shape=[4097, 1], source=[0, [0, 1]])),
-            ("4097 pieces", "[4096]: more than 4096 pieces on a rank", lambda p: p.extend([p[0]] * 4096)),
-            ("a piece that steps beyond 64 bits", "[0]: it reaches beyond 64 bits", lambda p: p[0].update(shape=[2, 1], source=[3, [(1 << 64) - 1, 1]]))):
+            ("a piece of 4097 columns", "[0]: a rank has more than 4096 pieces", lambda p: p[0].update(shape=[4097, 1], source=[0, [0, 1]])),
+            ("4097 pieces", "[4096]: a rank has more than 4096 pieces", lambda p: p.extend([p[0]] * 4096)),
+            ("a piece that steps beyond 64 bits", "[0]: its end exceeds 64 bits", lambda p: p[0].update(shape=[2, 1], source=[3, [(1 << 64) - 1, 1]]))):
         piece(change, rf"affine_map!params!^back\.weight$!ranks[1]!pieces{why}", name)
 
     def mapped(change, why, name):
@@ -207,16 +207,16 @@ def not_joined():
     back, why = r"^back\.weight$", r"affine_map!params!^back\.weight$!"
     for name, text, change in (
             ("a shape that is a text", why + "logical_shape: expected a list of at most 64 sizes, found a text", lambda p: p[back].update(logical_shape="x")),
-            ("a shape beyond 64 bits", why + "logical_shape: it multiplies beyond 64 bits", lambda p: p[back].update(logical_shape=[1 << 40, 1 << 40])),
+            ("a shape beyond 64 bits", why + "logical_shape: the product of its sizes exceeds 64 bits", lambda p: p[back].update(logical_shape=[1 << 40, 1 << 40])),
             ("a shard that is a text", why + "ranks[1]!shard_shape: expected a list of at most 64 sizes, found a text", lambda p: p[back]["ranks"][1].update(shard_shape="x")),
             ("a shard of one dimension", why + "ranks[1]!shard_shape: the shard has 1 dimensions, the whole tensor 2", lambda p: p[back]["ranks"][1].update(shard_shape=[15])),
-            ("a shard beyond 64 bits", why + "ranks[1]!shard_shape: it multiplies beyond 64 bits", lambda p: p[back]["ranks"][1].update(shard_shape=[1 << 40, 1 << 40])),
+            ("a shard beyond 64 bits", why + "ranks[1]!shard_shape: the product of its sizes exceeds 64 bits", lambda p: p[back]["ranks"][1].update(shard_shape=[1 << 40, 1 << 40])),
             ("a map of ranks 0 and 5", why + "ranks[1]!shard_shape: it is missing", lambda p: p[back]["ranks"].update({5: p[back]["ranks"].pop(1)})),
-            ("a name without its ends", 'affine_map!params[7]: "back" is not one name', lambda p: p.update(back={})),
-            ("a name that is a pattern", 'affine_map!params[7]: "^back.*$" is not one name', lambda p: p.update({"^back.*$": {}})),
-            ("a name that ends within an escape", 'affine_map!params[7]: "^back\\$" is not one name', lambda p: p.update({"^back\\$": {}})),
+            ("a name without its ends", 'affine_map!params[7]: "back" matches more than one name', lambda p: p.update(back={})),
+            ("a name that is a pattern", 'affine_map!params[7]: "^back.*$" matches more than one name', lambda p: p.update({"^back.*$": {}})),
+            ("a name that ends within an escape", 'affine_map!params[7]: "^back\\$" matches more than one name', lambda p: p.update({"^back\\$": {}})),
             ("a name that is a number", "affine_map!params[7]: expected a text, found 7", lambda p: p.update({7: {}})),
-            ("a name twice", 'affine_map!params[7]: "back.weight" is there twice', lambda p: p.update({r"^\back\.weight$": p[back]}))):
+            ("a name twice", 'affine_map!params[7]: "back.weight" occurs twice', lambda p: p.update({r"^\back\.weight$": p[back]}))):
         mapped(change, text, name)
     for name, change in (("a piece without elements", lambda p: p[back]["ranks"][1]["pieces"].append({**p[back]["ranks"][1]["pieces"][0], "shape": [0, 3]})),
                          ("one stretch of rows", lambda p: p[r"^embed\.weight$"]["ranks"][0].update(
@@ -228,7 +228,7 @@ def not_joined():
     case("a pattern that is a number", "tp_replicated_parameter_patterns[2]: expected a text, found 7", lambda i: i["tp_replicated_parameter_patterns"].append(7))
     case("a map of other ranks", "!ranks: it has 3 ranks, but 2 have files", lambda i: i["affine_map"]["params"]["^scale$"]["ranks"].update({2: {}}),
          info=makemp.affine(STATE, CUTS, 2))
-    case("a parameter that is not in the map", "neither", lambda i: i["affine_map"]["params"].pop(r"^embed\.weight$"),
+    case("a parameter that is not in the map", "affine_map does not list it", lambda i: i["affine_map"]["params"].pop(r"^embed\.weight$"),
          info=makemp.affine(STATE, CUTS, 2))
     case("a map that is newer", "version", lambda i: i["affine_map"].update(version=2), info=makemp.affine(STATE, CUTS, 2))
     other = makemp.affine(STATE, {**CUTS, "embed.weight": "1"}, 2)
@@ -337,10 +337,10 @@ def pipelines():
     refused("a layer's file is missing", files, "layer_02-model_states.pt is missing")
     files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
     files["layer_04-model_states.pt"] = files["layer_00-model_states.pt"]
-    refused("a layer's file with the weights of another", files, 'names "4.weight", which the file of layer 4 does not have')
+    refused("a layer's file with the weights of another", files, '"4.weight", which the file of layer 4 does not hold')
     files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
     files["mp_rank_01_model_states.pt"]["buffer_names"] = ["4.running", "1.x"]
-    refused("a layer of two stages", files, "layer 1 is named by")
+    refused("a layer of two stages", files, "layer 1 is listed by")
     files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
     files["layer_04-model_states.pt"] = [1, 2]
     refused("a layer that is a list", files, "layer_04-model_states.pt")
@@ -355,15 +355,15 @@ def layers_alone():
         return files
 
     half, layer = makeds.Half([1.0, 2.0, 3.0, 4.0], [2, 2]), "layer_{:02d}-model_states.pt".format
-    refused("an entry whose name is a number", case(lambda f: f[layer(4)].update({7: half})), f"/{layer(4)}: the file holds a name that is not a text")
+    refused("an entry whose name is a number", case(lambda f: f[layer(4)].update({7: half})), f"/{layer(4)}: the file holds a name that is not a string")
     files = case(lambda f: f.pop("layer_02-model_01-model_states.pt"), 2, 1, PP_CUTS, makemp.patterns(PP, PP_CUTS))
     refused("a layer's file of the second tensor rank is missing", files,
-            'layer_02-model_01-model_states.pt is missing: "mp_rank_01_model_states.pt" names "2.weight"')
+            'layer_02-model_01-model_states.pt is missing; by "mp_rank_01_model_states.pt", "2.weight" is in it')
     got, notes, err = dumped(files, None, "-d")
     check("the same, degraded: only what it held is missing", not err and ("mp_rank_01", "2.weight") in got and ("mp_rank_01/stored", "2.weight") not in got and
-          [n for n in notes if "layer" in n] == ['layer_02-model_01-model_states.pt is missing: it holds weights of "mp_rank_01"'], (err, notes))
+          [n for n in notes if "layer" in n] == ['layer_02-model_01-model_states.pt is missing; weights of "mp_rank_01" are in it'], (err, notes))
     refused("files of layers for one tensor rank", case(lambda f: [f.pop(n) for n in list(f) if "-model_01-" in n], 2, 1, PP_CUTS),
-            "layer_04-model_00-model_states.pt: there are 2 tensor-parallel ranks, but files of layers for 1")
+            "layer_04-model_00-model_states.pt: there are 2 tensor-parallel ranks, but layer files of 1")
     for what, other in (("of another name", {"up": half}), ("of another shape", {"word.weight": half})):
         def before(f, other=other):
             f[layer(5)] = f.pop(layer(0))
@@ -378,7 +378,7 @@ def layers_alone():
     got, notes, err = dumped(lost, None, "-d")
     check("a tied module whose masters are lost", not err and not any("stored/ lacks" in n for n in notes) and
           ("stored", "tied_modules.embed.word.weight") in got and ("", "0.word.weight") not in got and
-          any(f'"{layer(0)}" is taken for the file of "tied_modules.embed"' in n for n in notes), (err, notes))
+          any(f'"{layer(0)}" is assumed to be the file of "tied_modules.embed"' in n for n in notes), (err, notes))
     for where in (3, 6):  # lost bytes prove nothing, wherever the frozen layer of the same names and shapes comes
         for gone, known in (("rank_0_mp_rank_00", True), ("rank_0_mp_rank_0", False)):
             def frozen(f, where=where, gone=gone):
@@ -395,7 +395,7 @@ def layers_alone():
                    any(layer(5) in n and layer(where) in n and '"tied_modules.embed"' in n for n in notes)), (err, notes, sorted(got)))
     files = case(lambda f: f.update({layer(3): makeds.OrderedDict({"word.weight": makeds.Half([1.0] * 24, [4, 6])})}), mappings=True)
     refused("two files that may be a tied module's", files,
-            'the shape of "tied_modules.embed.word.weight" is not recorded, and no 16-bit weight has its 24 elements')
+            'the shape of "tied_modules.embed.word.weight" is not recorded, and there is no 16-bit weight of its 24 elements')
 
     def twice(f):
         f[layer(3)] = makeds.OrderedDict(up=half)
@@ -420,7 +420,7 @@ def universals():
     want = {k: v for k, v in STATE.expected().items() if k[1] != "l1.bias"}
     check("the same, degraded: its 16-bit weights, and nothing else is lost", not err and all(got.get(k) == v for k, v in want.items()) and
           got["", "l1.bias"] == ("bf16", "11", makeds.bf16(STATE.values("l1.bias")).hex()) and
-          [n for n in notes if "l1.bias" in n] == ['zero/l1.bias/fp32.pt is missing or damaged: the weights are those of "module"'], (err, notes))
+          [n for n in notes if "l1.bias" in n] == ['zero/l1.bias/fp32.pt is missing or damaged; its weight is taken from "module"'], (err, notes))
     files = makemp.universal(makemp.pipeline(pp, [[1, 2], [4]], 2, 1, PP_CUTS, makemp.patterns(pp, PP_CUTS), TIED), pp)
     with tempfile.TemporaryDirectory() as d:
         makeds.write(os.path.join(d, "tag"), {n: v for n, v in files.items() if "4.bias" not in n})
@@ -479,12 +479,12 @@ def several_saves():
             for opts in ((), ("-d",)):
                 files = makemp.tensor(STATE, CUTS, 2, 2, stage, makemp.affine(STATE, CUTS, 2))
                 other(files)
-                refused(f"stage {stage}, the second rank's affine map: {what} {opts}", files, "its affine_map is another than in", None, *opts)
+                refused(f"stage {stage}, the second rank's affine map: {what} {opts}", files, "its affine_map differs", None, *opts)
         files = makemp.tensor(STATE, CUTS, 2, 2, stage, makemp.affine(STATE, CUTS, 2))
         changed = lambda p: dict(reversed(p.items()))  # noqa: E731 pylint: disable=unnecessary-lambda-assignment
         other(files)
         joined(f"stage {stage}, the second rank's affine map in another order", files, STATE)
-    case("degrees that do not make the ranks", "do not make the 3",
+    case("degrees that do not make the ranks", "are not the 3",
          lambda f: [v.update(checkpoint_parallel_dimensions={"tp_degree": 2, "pp_degree": 1}) for n, v in f.items() if "model_states" in n])
     case("mp_world_size of another job", "mp_world_size is 5", lambda f: [v.update(mp_world_size=5) for n, v in f.items() if "model_states" in n])
     case("degrees that are no numbers", "!tp_degree: 0 is not", lambda f: [v.update(checkpoint_parallel_dimensions={"tp_degree": 0, "pp_degree": "x"})

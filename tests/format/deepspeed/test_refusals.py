@@ -101,10 +101,10 @@ STATE0 = INNER, BASE, "state", 0
 for what, save, word, keys, new, sentence in (
         # ---- the optimizer's files ----
         ("a stage that there is not", zero2, O0, (INNER, "zero_stage"), stage_by_name("all"),
-         f"{O0}!optimizer_state_dict!zero_stage: it does not go with single_partition_of_fp32_groups"),
+         f"{O0}!optimizer_state_dict!zero_stage: it contradicts single_partition_of_fp32_groups"),
         ("stage 3 with partitions", zero2, O0, (INNER, "zero_stage"), 3,
-         f"{O0}!optimizer_state_dict!zero_stage: it does not go with single_partition_of_fp32_groups"),
-        ("stage 2 with slots", zero3, O0, (INNER, "zero_stage"), 2, f"{O0}!optimizer_state_dict!zero_stage: it does not go with fp32_flat_groups"),
+         f"{O0}!optimizer_state_dict!zero_stage: it contradicts single_partition_of_fp32_groups"),
+        ("stage 2 with slots", zero3, O0, (INNER, "zero_stage"), 2, f"{O0}!optimizer_state_dict!zero_stage: it contradicts fp32_flat_groups"),
         ("a partition_count of 0", zero2, O1, (INNER, "partition_count"), [2, 0],
          f"{O1}!optimizer_state_dict!partition_count[1]: expected a number"),
         ("a partition_count too few", zero2, O1, (INNER, "partition_count"), [2],
@@ -114,7 +114,7 @@ for what, save, word, keys, new, sentence in (
         ("1001 states", zero2, O0, STATE0, {str(i): 1 for i in range(1001)},
          f"{O0}!optimizer_state_dict!base_optimizer_state!state[0]: it has 1001 optimizer states, expected a handful"),
         ("a state that is not packed", zero2, O0, (*STATE0, "exp_avg"), Call("torch._utils", "_rebuild_tensor_v2", Storage([1.0] * 20), 0, (10,), (2,), False, OrderedDict()),
-         f"{O0}!optimizer_state_dict!base_optimizer_state!state[0]!exp_avg: it has 1 dimensions and is not packed, expected a packed vector"),
+         f"{O0}!optimizer_state_dict!base_optimizer_state!state[0]!exp_avg: it has 1 dimensions and is not contiguous, expected a contiguous vector"),
         ("a padding that is a text", zero2, O0, (INNER, "param_alignment_paddings"), [[0, 0], [0, "x"]],
          f"{O0}!optimizer_state_dict!param_alignment_paddings[1][1]: expected a number >= 0, found a text"),
         ("a negative padding", zero2, O0, (INNER, "param_alignment_paddings"), [[0, 0], [0, -1]],
@@ -123,18 +123,18 @@ for what, save, word, keys, new, sentence in (
          f"{O0}: param_alignment_paddings[1] has 3 entries for 2 parameters"),
         ("masters in a mapping", zero2, O1, (INNER, FLAT), {0: f32([1.0])}, f"{O1}!optimizer_state_dict!single_partition_of_fp32_groups: expected a list, found a dict"),
         ("masters that are a matrix", zero2, O1, (INNER, FLAT, 1), matrix(),
-         f"{O1}!optimizer_state_dict!single_partition_of_fp32_groups[1]: it has 2 dimensions, expected a packed vector"),
+         f"{O1}!optimizer_state_dict!single_partition_of_fp32_groups[1]: it has 2 dimensions, expected a contiguous vector"),
         ("slots that are a mapping", zero3, O1, (INNER, "fp32_flat_groups"), {0: 1}, f"{O1}!optimizer_state_dict!fp32_flat_groups: expected a list, found a dict"),
         ("neither masters nor slots", zero2, O0, (INNER, FLAT), GONE,
-         f"{O0}!optimizer_state_dict: not a ZeRO file: neither single_partition_of_fp32_groups nor fp32_flat_groups is in it"),
-        ("no optimizer", zero2, O0, (INNER,), GONE, f'{O0}: not a ZeRO file: there is no "optimizer_state_dict" in it'),
-        ("an optimizer that is a list", zero2, O0, (INNER,), [], f'{O0}: not a ZeRO file: there is no "optimizer_state_dict" in it'),
+         f"{O0}!optimizer_state_dict: this is not a ZeRO file: it has neither single_partition_of_fp32_groups nor fp32_flat_groups"),
+        ("no optimizer", zero2, O0, (INNER,), GONE, f'{O0}: this is not a ZeRO file: it has no "optimizer_state_dict"'),
+        ("an optimizer that is a list", zero2, O0, (INNER,), [], f'{O0}: this is not a ZeRO file: it has no "optimizer_state_dict"'),
         ("a group without sub-partitions", cuts, O1, (INNER, CUTS, 1), [],
          f"{O1}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[1]: it has 0 sub-partitions, expected 1 to 65536"),
         ("sub-partitions that are a mapping", cuts, O0, (INNER, CUTS, 1), {0: 1},
          f"{O0}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[1]: expected a list, found a dict"),
         ("a sub-partition that is a matrix", cuts, O1, (INNER, CUTS, 0, 1), matrix(),
-         f"{O1}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[0][1]: it has 2 dimensions, expected a packed vector"),
+         f"{O1}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[0][1]: it has 2 dimensions, expected a contiguous vector"),
         ("a sub-partition's state that is a text", cuts, O0, (INNER, BASE, 0, 1, "exp_avg"), "x",
          f'{O0}, sub-partition 1: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
         ("a sub-partition of another step", cuts, O0, (INNER, BASE, 0, 1, "step"), 4,
@@ -151,29 +151,29 @@ for what, save, word, keys, new, sentence in (
          f"bf16_{O1}!optimizer_state_dict!param_slice_mappings[0][2]: expected a text, found 7"),
         # ---- ranks of one save ----
         ("a rank with one group", zero2, O1, (INNER, FLAT), lambda v: v[:1], f'{O1}: it holds 1 parameter groups, but "{O0}" has 2'),
-        ("a rank of another stage", zero2, O1, (INNER, "zero_stage"), 1, f'{O1}: it is of ZeRO stage 1, but "{O0}" of stage 2'),
+        ("a rank of another stage", zero2, O1, (INNER, "zero_stage"), 1, f'{O1}: it was saved by ZeRO stage 1, but "{O0}" by stage 2'),
         ("a rank cut otherwise", zero2, O1, (INNER, "partition_count"), [2, 1],
-         f'{O1}: its groups are cut in other numbers of partitions than in "{O0}"'),
+         f'{O1}: its groups have other numbers of partitions than in "{O0}"'),
         ("a state of another type", zero2, O1, (*STATE0, "exp_avg"), Half([1.0] * 10, (10,)),
          f'{O1}: the state "exp_avg" of group 0 is of another type than in "{O0}"'),
         ("a state that a rank lacks", zero2, O1, (*STATE0, "exp_avg"), GONE,
          f'{O1}: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
         ("masters of another type", zero2, O1, (INNER, FLAT, 0), Half([1.0] * 9, (9,)),
-         f'{O1}: the masters do not belong to these names: element 10 of "w" is 1, which does not round to the -1.046875 of "module" in "{M}"'),
+         f'{O1}: the masters do not belong to these names: element 10 of "w" is 1, which does not round to its weight -1.046875 in "module" of "{M}"'),
         ("a state that is short on a rank", zero2, O1, (*STATE0, "exp_avg"), f32([1.0] * 7),
-         f'{O1}: the optimizer state "exp_avg" of group 0 has 7 elements, expected 9: on 1 of the ranks it is as long as the weights'),
+         f'{O1}: the optimizer state "exp_avg" of group 0 has 7 elements, expected 9, the length of the weights, as on 1 of the ranks'),
         ("a slot's state that is short on a rank", zero3, O1, (INNER, INNER, "state", 0, "exp_avg"), f32([1.0] * 7),
-         f'{O1}: the optimizer state "exp_avg" of group 0 has 7 elements, expected 10: on 1 of the ranks it is as long as the weights'),
+         f'{O1}: the optimizer state "exp_avg" of group 0 has 7 elements, expected 10, the length of the weights, as on 1 of the ranks'),
         ("slots that are short", zero3, O1, (INNER, "fp32_flat_groups", 0), f32([1.0] * 7),
          f"{O1}: fp32_flat_groups[0] has 7 elements, expected 10 for its 2 parameters on 2 ranks"),
         ("masters of another type, which round to the same", zero2, O1, (INNER, FLAT, 0), Half(makeds.flat(STATE, "wv", "fp32")[10:], (9,)),
          f'{O1}: the weights of group 0 are bfloat16, but float32 in "{O0}"'),
         ("masters of 64 bits", lambda: wide(0.5), O0, (INNER, "overflow"), False,
-         f'{O1}: the masters do not belong to these names: element 13 of "w" is -1.16560531, which does not round to the -1.6640625 of "module" in "{M}"'),
+         f'{O1}: the masters do not belong to these names: element 13 of "w" is -1.16560531, which does not round to its weight -1.6640625 in "module" of "{M}"'),
         ("a number that is another on a rank", lambda: changed(zero2, O0, ((*STATE0, "k"), 5)), O1, (*STATE0, "k"), 6,
          f'{O1}: "k" of group 0 is 6, but 5 in "{O0}": two saves are mixed'),
         ("ZenFlow under stage 2 without a weight", lambda: changed(zero2, M, (("module", "w"), GONE)), "_rank_", ("ds_config", "zero_optimization", "zenflow"), {},
-         'a ZenFlow save without the 16-bit weight "w", which would tell how its master is stored, is not supported'),
+         'the 16-bit weight "w" is missing; without it zerofs cannot know how ZenFlow stored its master'),
         # ---- the model's files ----
         ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}!param_shapes[0]!w: expected a list of at most 64 sizes, found a text'),
         ("a shape of 65 dimensions", zero2, M, ("param_shapes", 0, "w"), Size([1] * 65),
@@ -195,33 +195,33 @@ for what, save, word, keys, new, sentence in (
         ("a slice that is none", zero2, M, ("frozen_param_fragments", "fix"), "x",
          f'{M}!frozen_param_fragments!fix: it is not a dense tensor'),
         ("a module that is a list", zero2, M, ("module",), [1], f'{M}!module: expected a mapping, found a list'),
-        ("no module", zero2, M, ("module",), GONE, f'{M}: not a model-states file: there is no "module" in it'),
+        ("no module", zero2, M, ("module",), GONE, f'{M}: this is not a model-states file: it has no "module"'),
         ("a weight of another length", zero2, M, ("module", "w"), Half([1.0] * 14, (14,)),
-         f'{M}: "w" has 14 elements in "module", but 15 by its shape in param_shapes'),
+         f'{M}: "w" has 14 elements in "module", but its shape in param_shapes has 15'),
         ("a weight of the wrong storage", zero2, M, ("module", "w", "offset"), 1,
          f'{M}: a tensor reaches beyond its storage "0": element 15 of 15 is needed'),
-        ("names of one group", zero2, M, ("param_shapes",), lambda v: v[:1], f'"{M}" names the parameters of 1 groups, but "{O0}" holds 2'),
-        ("no names", zero2, M, ("param_shapes",), GONE, f'the names of the parameters are not recorded ("{M}" has no param_shapes)'),
+        ("names of one group", zero2, M, ("param_shapes",), lambda v: v[:1], f'"{M}" lists the parameters of 1 groups, but "{O0}" holds 2'),
+        ("no names", zero2, M, ("param_shapes",), GONE, f'the save does not record the names of the parameters ("{M}" has no param_shapes)'),
         ("mappings that begin late", by_slices, O1, (INNER, "param_slice_mappings", 0, "0.v"), Call("d.f", "fragment_address", state={"numel": 4, "start": 6}),
-         f'bf16_{O1}: param_slice_mappings[0] has "0.v" begin at element 6, expected 5'),
+         f'bf16_{O1}: by param_slice_mappings[0], "0.v" begins at element 6, expected 5'),
         ("stage 3 with the model of stage 2", lambda: {n: v for n, v in {**zero2(), **zero3()}.items() if "optim" in n or n == M}, M, ("global_steps",), 3,
-         f'"{O0}" is of ZeRO stage 3, but "{M}" is not: two saves are mixed in this directory'),
+         f'"{O0}" was saved by ZeRO stage 3, but "{M}" was not: two saves are mixed in this directory'),
         ("universal without shapes", lambda: makeds.universal(STATE, 1), M, ("param_shapes",), GONE,
          f"{M}: a universal checkpoint without param_shapes is not supported"),
         ("layers alone", lambda: {"layer_00-model_states.pt": {"w": Half([1.0], (1,))}}, "layer", ("v",), Half([1.0], (1,)),
-         "there are files of layers, but no model-states file"),
+         "there are layer files, but no model-states file"),
         ("ZenFlow under stage 3", zero3, "model", ("ds_config", "zero_optimization", "zenflow"), {"topk_ratio": 0.1},
-         "a ZenFlow save of stage 3 is not supported: nothing tells whether its matrices are stored transposed"),
+         "ZenFlow saves of ZeRO stage 3 are not supported, because they do not record whether matrices are stored transposed"),
         ("a rank without a frozen slice", zero3, M1, ("frozen_param_fragments", "fix"), GONE,
-         f'{M1}: it has no slice of the frozen parameter "fix", but "{M0}" has'),
+         f'{M1}: it has no slice of the frozen parameter "fix", but "{M0}" has one'),
         ("a frozen slice that is short", zero3, M1, ("frozen_param_fragments", "fix"), Half([1.0] * 2, (2,)),
-         f'{M1}: the slice of frozen parameter "fix" has 2 elements, expected 3: quantized or of another save'),
+         f'{M1}: the slice of frozen parameter "fix" has 2 elements, expected 3: it is quantized or belongs to another save'),
         ("a frozen slice of another type", zero3, M1, ("frozen_param_fragments", "fix"), f32([1.0] * 3),
-         f'{M1}: the slice of frozen parameter "fix" is of float32, but of bfloat16 in "{M0}"'),
+         f'{M1}: the slice of frozen parameter "fix" has the dtype float32, but bfloat16 in "{M0}"'),
         ("no frozen slice on rank 0", zero3, M0, ("frozen_param_fragments", "fix"), GONE,
-         f'the frozen parameter "fix" has a shape but no slice in "{M0}"'),
+         f'the frozen parameter "fix" has a shape, but no slice in "{M0}"'),
         ("a frozen parameter that is trained", zero3, "model", ("frozen_param_shapes", "w"), Size([5, 3]),
-         f'the frozen parameter "w" has a shape but no slice in "{M0}"'),
+         f'the frozen parameter "w" has a shape, but no slice in "{M0}"'),
 ):
     refused(what, changed(save, word, (keys, new)), sentence)
 
@@ -252,10 +252,10 @@ def number(v):
     return "f64", "", struct.pack("<d", v).hex()
 
 
-NO_LENGTH = 'the optimizer state "exp_avg" of group 0 is left out: its length is not that of the weights'
+NO_LENGTH = 'the optimizer state "exp_avg" of group 0 is left out: it has another length than the weights'
 NO_AVG = {("optim/exp_avg", n): None for n in STATE.groups[0]}
 shows("a state that is a number", changed(zero2, "optim", ((*STATE0, "d"), 0.5)), {("optim/d", n): number(0.5) for n in STATE.groups[0]})
-OWN = f'the optimizer state "d" of group 0 is not the same on all ranks: that of "{O0}" is shown'
+OWN = f'the optimizer state "d" of group 0 differs between ranks; the one in "{O0}" is shown'
 for what, one, two, hexes in (("numbers", 0.5, 0.75, number(0.5)), ("tensors", f32([0.5], ()), f32([0.75], ()), ("f32", "", "0000003f"))):
     own = changed(lambda one=one: changed(zero2, O0, ((*STATE0, "d"), one)), O1, ((*STATE0, "d"), two))
     shows(f"{what} of each rank's own", own, {("optim/d", n): hexes for n in STATE.groups[0]}, OWN)
@@ -284,7 +284,7 @@ ACROSS = Tensor(shape=(5, 3), storage=Storage(data=makeds.bf16([STATE.values("w"
 ACROSS.strides = (1, 5)
 shows("a weight in columns", changed(zero2, M, (("module", "w"), ACROSS)))
 refused("a weight in columns, of another value", changed(zero2, M, (("module", "w"), ACROSS), (("module", "w", "storage", "data"), lambda d: d[:14] + bytes([d[14], d[15] ^ 128]) + d[16:])),
-        f'{O0}: the masters do not belong to these names: element 7 of "w" is -1.12041903, which does not round to the 1.1171875 of "module" in "{M}"')
+        f'{O0}: the masters do not belong to these names: element 7 of "w" is -1.12041903, which does not round to its weight 1.1171875 in "module" of "{M}"')
 FROZEN = State({"w": (5, 3)}, frozen={"f1": (3,), "f2": (4,), "f3": (2, 2)})
 shows("slices in another order", changed(lambda: makeds.zero3(FROZEN, 2), M1, (("frozen_param_fragments",), lambda d: OrderedDict(reversed(d.items())))), state=FROZEN)
 shows("an entry that is no tensor", changed(zero2, M, (("module", "more"), 7)), (), '"more" is left out: it is not a dense tensor')
@@ -321,9 +321,9 @@ check("Muon without rank 0, degraded: what another rank has wholly is there", no
     (got.get(("optim/momentum_buffer", n)) == MUON.expected()["optim/momentum_buffer", n]) for n in "bc"), (err, notes, sorted(got)))
 shows("a short momentum is left out", changed(lambda: muon(2), "optim", ((*STATE0, "momentum_buffer"), f32([1.0] * 70))),
       {("optim/momentum_buffer", n): None for n in MUON.names()},
-      'the optimizer state "momentum_buffer" of group 0 is left out: its length is not that of the weights', MUON)
+      'the optimizer state "momentum_buffer" of group 0 is left out: it has another length than the weights', MUON)
 
-refused("no optimizer file of stage 3 can be read", {n: b"noise" if "optim" in n else v for n, v in zero3().items()}, "no optimizer file can be read", "-d")
+refused("no optimizer file of stage 3 can be read", {n: b"noise" if "optim" in n else v for n, v in zero3().items()}, "none of the optimizer files can be read", "-d")
 
 
 def gathered(what, files, note, same=True):
@@ -343,16 +343,16 @@ def gathered(what, files, note, same=True):
 
 HALVES = [{n: Half(STATE.values(n), STATE.shape(n)) for n in names} for names in (["w", "b"], ["v", "one", "fix"])]
 SERIES = "pytorch_model-0000{}-of-00002.bin".format
-NOT_ONCE = "stored/ is left out: the pytorch_model*.bin beside the tag do not hold every trained parameter once"
+NOT_ONCE = "stored/ is left out: the pytorch_model*.bin next to the tag do not hold every trained parameter exactly once"
 gathered("weights in one file", {"pytorch_model.bin": {**HALVES[0], **HALVES[1]}}, None)
 gathered("weights in two", {SERIES(1): HALVES[0], SERIES(2): HALVES[1]}, None)
 gathered("beside what is no tensor", {SERIES(1): {**HALVES[0], "version": 3}, SERIES(2): HALVES[1]}, None)
 gathered("and more than was saved", {SERIES(1): {**HALVES[0], "kept": Half([1.0], (1,))}, SERIES(2): HALVES[1]},
-         "1 tensors are in stored/ only: the save was made without frozen parameters")
+         "1 tensors are only in stored/, because the save was made without frozen parameters")
 gathered("one of two files", {SERIES(1): HALVES[0]}, NOT_ONCE, False)
 gathered("a weight twice", {SERIES(1): HALVES[0], SERIES(2): {**HALVES[1], "w": HALVES[0]["w"]}}, NOT_ONCE, False)
 gathered("a weight of another shape", {SERIES(1): {**HALVES[0], "w": Half(STATE.values("w"), (3, 5))}, SERIES(2): HALVES[1]}, NOT_ONCE, False)
 gathered("of another name", {"pytorch_model_1.bin": {**HALVES[0], **HALVES[1]}}, None, False)
 gathered("of another save", {SERIES(1): {**HALVES[0], "w": Half([9.0] * 15, (5, 3))}, SERIES(2): HALVES[1]},
-         'stored/ is left out: the pytorch_model*.bin beside the tag are of another save ("w" is not what its master rounds to)', False)
+         'stored/ is left out: the pytorch_model*.bin next to the tag belong to another save (the master of "w" does not round to the weight in them)', False)
 done()

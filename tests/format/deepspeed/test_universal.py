@@ -60,17 +60,17 @@ check("the model's step is another", not err and any(f"the optimizer counted {ST
 scrambled = {n: dict(v) if isinstance(v, dict) else v for n, v in one.items()}
 scrambled["mp_rank_00_model_states.pt"]["ds_config"] = {"zero_optimization": {"stage": 2, "round_robin_gradients": True}}
 scrambled["zero/l1.bias/fp32.pt"] = {"cat_dim": 0, "param": makeds.f32(STATE.values("embed.weight")[:4], (4,))}
-refused("a conversion that scrambled", scrambled, "round_robin_gradients is scrambled")
+refused("a conversion that scrambled", scrambled, "scrambles saves with round_robin_gradients")
 for stage, files, value in ((2, one, {"cat_dim": 0, "param": makeds.f32([1.0] * 24, (4, 6))}), (3, three, makeds.f32([1.0] * 25))):
     got, _, err = dumped({**files, "zero/embed.weight/fp32.pt": value})
-    check(f"stage {stage}: another shape", not got and 'model_states.pt" names a parameter of 24 in 2' in err, err)
+    check(f"stage {stage}: another shape", not got and 'model_states.pt" the parameter has 24 in 2' in err, err)
     for key in ("fp32", "exp_avg"):
         files = {n: v for n, v in {**files, f"zero/embed.weight/{key}.pt": value}.items() if n != "zero/optimizer_state.pt"}
         files["zero/embed.weight/fp32.pt"] = b"noise" if key == "exp_avg" else files["zero/embed.weight/fp32.pt"]
         got, notes, err = dumped(files, "-d")
         shown = got.get(("" if key == "fp32" else "optim/exp_avg", "embed.weight"), ("", "", "unreadable"))
         check(f"stage {stage}: {key} of another shape, degraded: it is not served", not err and ("", "l1.bias") in got and
-              shown[2].startswith("unreadable") and any("a parameter of another save" in n for n in notes), (err, shown, notes))
+              shown[2].startswith("unreadable") and any("belongs to another save" in n for n in notes), (err, shown, notes))
 for state in ("exp_avg", "exp_avg_sq", "step"):
     hurt = {f: v for f, v in alone.items() if f != f"zero/one/{state}.pt"}
     got, _, err = dumped(hurt)
@@ -90,8 +90,8 @@ check("a vocabulary without its padding", not err and got["", "embed.weight"][1:
 
 # ---- releases that converted wrongly: told where nothing proves it, refused (above) where something does ----------------
 
-for version, state_file, word in (("0.16.9", True, "the beginning of every parameter is as in zero/optimizer_state.pt"),
-                                  ("0.14.5", False, "nothing here proves"), ("0.17.6+abc", False, "nothing here proves"),
+for version, state_file, word in (("0.16.9", True, "the beginning of every parameter agrees with zero/optimizer_state.pt"),
+                                  ("0.14.5", False, "nothing proves"), ("0.17.6+abc", False, "nothing proves"),
                                   ("0.14.4", False, None), ("0.18.0", False, None), ("1.16.0", False, None)):
     old = {n: {**v, "ds_version": version} if "model_states" in n else v for n, v in three.items() if state_file or "optimizer_state" not in n}
     got, notes, err = dumped(old)

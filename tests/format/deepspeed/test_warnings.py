@@ -15,10 +15,10 @@ from torchedit import Archive  # noqa: E402
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "deepspeed")
-ORDER = "zero_to_fp32.py of that release gives weights under wrong names"
+ORDER = "zero_to_fp32.py of that release gives weights wrong names"
 LOST = "a frozen parameter, and DeepSpeed did not save its data"
 ROBIN = "round_robin_gradients is on"
-FROZEN = "frozen parameters are in \"module\" only: zero_to_fp32.py leaves them out"
+FROZEN = "frozen parameters are only in \"module\"; zero_to_fp32.py leaves them out"
 WHOLE = "(zero_to_fp32.py of DeepSpeed"
 TIES = "names to parameters of other shapes"
 EVERY = (ORDER, LOST, ROBIN, FROZEN, WHOLE, TIES)

@@ -231,7 +231,7 @@ def masters():
 
 def bad_boxes():
     for start, rows, part in (([0, 0], 4, "end at 2 of the 4"), ([1, 0], 4, "end at 3 of the 4"), ([0, 0], 2, "more than one piece"),
-                              ([1, 0], 3, "more than one piece"), ([3, 0], 5, "covered by nothing"), ([3, 0], 6, "end at 5 of the 6"),
+                              ([1, 0], 3, "more than one piece"), ([3, 0], 5, "covered by nothing"), ([3, 0], 6, "cover 5 of the 6"),
                               ([2**60, 0], 4, "covered by nothing"), ([2**62, 0], 4, "larger than 2^64"), ([2**63 - 1, 0], 4, "larger than 2^64"), ([2**64 - 1, 0], 4, "does not fit"),
                               ([2, 1], 4, "covered by nothing")):
         with Case() as c:

@@ -163,7 +163,7 @@ def parts_that_are_missing():
     """Weights: never without.  Anything else: with -o degraded only."""
     for gone, said in (("model/dist_ckpt", "model is in model/dist_ckpt"), ("optimizer/dist_ckpt", "optimizer is in optimizer/dist_ckpt"),
                        ("optimizer/dist_ckpt/metadata.json", "optimizer is in optimizer/dist_ckpt"),
-                       ("extra/dist_ckpt", "rng_state is in extra/dist_ckpt")):
+                       ("extra/dist_ckpt", "rng_state in extra/dist_ckpt")):
         with Verl() as c:
             model, _ = c.save()
             path = os.path.join(c.dir, c.at, gone)

@@ -357,7 +357,7 @@ static void test_ranks(void **state)
     refused(Z12, (struct change[]){{.file = OPTIM(7), .name = ""}, {0}}, ZF_E_FORMAT,
             "bf16_zero_pp_rank_7_mp_rank_00_optim_states.pt is missing");
     refused(Z2, (struct change[]){{.file = OPTIM(1), .name = OPTIM(2)}, {0}}, ZF_E_FORMAT,
-            "does not belong here");
+            "does not belong to this save");
     refused(Z12,
             (struct change[]){{.file = "rank_7_mp_rank_00_optim_states.pt",
                                .name = "zero_pp_rank_7_mp_rank_00_optim_states.pt"},
@@ -398,7 +398,7 @@ static void test_stale_rank(void **state)
     add_extra(st, OPTIM(1), OPTIM(5));
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(st, &o, &err);
     assert_null(c);
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "does not belong here");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "does not belong to this save");
     o.degraded = true;
     c = zf_open(st, &o, &err);
     assert_non_null(c);
