@@ -105,10 +105,10 @@ static bool adapter_collect_one(struct adapters *all, struct zf_spot s,
         a->embeds || (adapter_is_own(name->kind) && name->kind != ADAPTER_TOKENS &&
                       adapter_is_embedding(adapter_unwrapped(s.name, s.name_len), name->layer));
     if (name->kind == ADAPTER_HALF) {
-        adapter_refuse(a, "\"%.*s\" are values whose positions are in no state of a model",
+        adapter_refuse(a, "\"%.*s\" holds values whose positions in the model were not saved",
                        ADAPTER_SHOWN(s));
     } else if (name->kind == ADAPTER_COMPUTED) {
-        adapter_refuse(a, "PEFT saves what its prompt encoder computes with \"%.*s\"",
+        adapter_refuse(a, "PEFT saves the output of its prompt encoder, not \"%.*s\"",
                        ADAPTER_SHOWN(s));
     }
     return true;
@@ -193,7 +193,7 @@ static bool adapter_doubt(struct adapters *all, struct zf_spot s, struct zf_err 
         return false;
     for (size_t i = 0; ours && i < all->n; i++) {
         if (!last || i == of) {
-            adapter_refuse(&all->at[i], "\"%.*s\" is of a method that is not known",
+            adapter_refuse(&all->at[i], "\"%.*s\" belongs to an unknown PEFT method",
                            ADAPTER_SHOWN(s));
         }
     }
@@ -253,16 +253,18 @@ static void adapter_agree_values(struct adapter *a, const json_t *j)
     const json_t *ranks = json_object_get(j, "rank_pattern");
 
     if (a->n[adapter_word("lora_E")] && json_object_size(ranks) > 0) {
-        adapter_refuse(a, "%s has a rank_pattern, by which PEFT saves some rows of each tensor",
+        adapter_refuse(a,
+                       "%s has a rank_pattern, with which PEFT saves only some rows of each tensor",
                        config_file);
     }
     if (a->n[adapter_word("vblora_logits_A")] &&
         json_is_true(json_object_get(j, "save_only_topk_weights")))
-        adapter_refuse(a, "%s says save_only_topk_weights: what is saved is computed", config_file);
+        adapter_refuse(a, "%s sets save_only_topk_weights, with which PEFT saves computed values",
+                       config_file);
     for (size_t i = 0; i < sizeof projection / sizeof projection[0]; i++) {
         if (a->n[adapter_word(projection[i].of)] && !a->n[adapter_word(projection[i].needs)] &&
             json_is_true(json_object_get(j, "save_projection"))) {
-            adapter_refuse(a, "%s says save_projection, but there is no %s", config_file,
+            adapter_refuse(a, "%s sets save_projection, but there is no %s", config_file,
                            projection[i].needs);
         }
     }
@@ -291,8 +293,8 @@ static bool adapter_agree(struct adapters *all, struct adapter *a, struct zf_sto
     const char *method = json_string_value(json_object_get(j, "peft_type"));
     for (unsigned i = 0; method && i < ADAPTER_WORDS_MOST; i++) {
         if (a->methods[i] && !adapter_method_is(a->methods[i], method)) {
-            adapter_refuse(a, "%.100s says %.40s, its tensors are those of %.40s", path, method,
-                           a->methods[i]);
+            adapter_refuse(a, "%.100s has the method %.40s, but the tensors belong to %.40s", path,
+                           method, a->methods[i]);
         }
     }
     adapter_agree_values(a, j);
@@ -314,7 +316,7 @@ static void adapter_check_pairs(struct adapter *a)
         }
     }
     if (!a->own && a->trained)
-        adapter_refuse(a, "it has modules that are trained as a whole, and nothing else");
+        adapter_refuse(a, "it has only modules that are trained as a whole");
 }
 
 /* ---- showing ---- */

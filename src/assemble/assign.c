@@ -12,7 +12,7 @@ static bool assign_ask(struct zf_assign *a, uint32_t g, uint32_t item, uint32_t 
         return true;
     if (a->asked++ == a->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the names of the masters are not proven after %" PRIu64 " comparisons",
+                       "the names of the masters are still unproven after %" PRIu64 " comparisons",
                        a->most);
     }
     return a->fit(a->ctx, g, item, candidate, yes, err);

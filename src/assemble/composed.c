@@ -119,9 +119,10 @@ void zf_composed_note_part(struct zf_composed *c, const char *part, uint32_t ndi
 bool zf_composed_is_plain(struct zf_composed *c, struct zf_err *err)
 {
     c->apart = true;
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "\"%.120s\" is a plain tensor in one chunk, one made of others in another",
-                   c->name);
+    return zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "\"%.120s\" is a plain tensor in one chunk, but consists of several tensors in another",
+        c->name);
 }
 
 /* Is every chunk a range of rows of the tensor? */
@@ -159,8 +160,8 @@ static bool composed_same_table(struct zf_composed *c, struct zf_draft *first, s
     if (!c->apart && !zf_draft_read(first, 0, n, table, err))
         return false;
     c->apart = c->apart || memcmp(table, bytes, n * size) != 0;
-    return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                "\"%.120s\" is another one in %.100s", c->part.p, c->from);
+    return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.120s\" differs in %.100s",
+                                c->part.p, c->from);
 }
 
 /* This chunk's rows are `have` elements of the part: *whole is the size of the whole part, *start the first element. */
@@ -174,8 +175,8 @@ static bool composed_flat(struct zf_composed *c, uint64_t have, uint64_t *whole,
                __builtin_mul_overflow(have, c->start[0], &before) || all % rows || before % rows;
     if (c->apart) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "\"%.100s\" is a tensor made of others, cut in chunks; the %llu elements of "
-                       "its part \"%.60s\" are not rows of it",
+                       "\"%.100s\" consists of several tensors and is saved in chunks, but the "
+                       "%llu elements of its part \"%.60s\" are not rows of it",
                        c->name, (unsigned long long)have, c->part.p);
     }
     c->apart = have == 0 || !zf_elems(c->ndim, c->size, &n) || n % have;
@@ -203,8 +204,8 @@ static bool composed_place(struct zf_composed *c, const char *part, uint32_t ndi
     c->apart = !rows || ndim == 0 || shape[0] != c->size[0];
     if (c->apart) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "\"%.100s\" is a tensor made of others, cut in chunks; its part \"%.60s\" "
-                       "is not cut along the same rows",
+                       "\"%.100s\" consists of several tensors and is saved in chunks, but its "
+                       "part \"%.60s\" is not cut at the same rows",
                        c->name, c->part.p);
     }
     shape[0] = c->shape[0];
@@ -237,8 +238,8 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
         draft = zf_build_tensor(c->b, spot, type, err);
     } else if (!draft || !zf_type_equal(zf_draft_type(draft), type)) {
         c->apart = true;
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from that in %.100s",
-                       c->part.p, c->from);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "part \"%.120s\" differs from the one in %.100s", c->part.p, c->from);
     }
     if (!draft || n == 0 || (once && c->n_chunks > 1))
         return draft != NULL;
@@ -279,8 +280,9 @@ bool zf_composed_put_number(struct zf_composed *c, const char *part, struct zf_n
     if (!c->apart && !zf_draft_read(d, 0, 1, first, err))
         return false;
     c->apart = c->apart || memcmp(first, &number.bits, sizeof first) != 0;
-    return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                "part \"%.120s\" differs from that in %.100s", c->part.p, c->from);
+    return !c->apart ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from the one in %.100s",
+                   c->part.p, c->from);
 }
 
 bool zf_composed_end(struct zf_composed *c, bool ok, struct zf_err *err)

@@ -136,11 +136,12 @@ bool zf_cut_lay(const struct zf_cut_rule *rule, uint32_t ndim, const uint64_t *c
         return false;
     if ((!copies && rule->dim >= ndim) || (rule->rows > 0 && ndim == 0)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it has %u dimensions, and is said to be cut along dimension %u", ndim,
+                       "it has %u dimensions, but should be cut along dimension %u", ndim,
                        copies ? 0 : rule->dim);
     }
     if (n_subs == 0)
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is said to have no sub-parameters");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "it has 0 sub-parameters, expected at least 1");
     if (ndim > 0)
         memcpy(shape, shard[0], ndim * sizeof *shape);
     if (!cut_same_extents(&l, copies ? UINT32_MAX : rule->dim, err) ||
@@ -148,7 +149,8 @@ bool zf_cut_lay(const struct zf_cut_rule *rule, uint32_t ndim, const uint64_t *c
         return false;
     if (rule->rows > 0) {
         if (rule->rows > shape[0]) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%llu rows are to be kept of %llu",
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "it should have %llu rows without padding, but has only %llu",
                            (unsigned long long)rule->rows, (unsigned long long)shape[0]);
         }
         shape[0] = rule->rows;
@@ -223,8 +225,8 @@ static bool cut_prove_box(const struct zf_cut *c, struct cut_seen **seen, uint32
     bool first;
 
     if (!cut_box_inside(c, b, &n)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a piece of rank %u leaves the whole tensor",
-                       rank);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "a piece of rank %u reaches outside the whole tensor", rank);
     }
     if (n == 0)
         return true;
@@ -233,7 +235,7 @@ static bool cut_prove_box(const struct zf_cut *c, struct cut_seen **seen, uint32
     if (!first)
         return true;
     if (before >= CUT_BOXES)
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "it is cut in more than %u pieces", CUT_BOXES);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "it has more than %u pieces", CUT_BOXES);
     for (const struct cut_seen *s = *seen; s->box != b; s = s->hh.next) {
         if (cut_overlap(c, s->box, b)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -527,7 +529,7 @@ struct zf_draft *zf_cut_draft(const struct zf_cut *c, struct zf_build *b, struct
     for (uint32_t r = 0; ok && r < c->n_ranks; r++) {
         if (zf_draft_type(shard[r]).dtype != dtype || zf_draft_type(shard[r]).ndim != c->ndim) {
             ok = zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                         "the shard of rank %u is of another type than that of rank 0", r);
+                         "the shard of rank %u has another dtype than that of rank 0", r);
         }
         ok = ok &&
              (!check->all || c->ndim == 0 || cut_leave_padding(check, shard[r], &c->part[r], err));

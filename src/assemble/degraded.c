@@ -66,10 +66,10 @@ bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state,
 
     memcpy(why, err->msg, sizeof why);
     zf_err_clear(err);
-    return zf_build_note_once(b, state, ZF_NOTE_LEFT_OUT, NULL, err,
-                              "the optimizer state \"%.80s\" is left out: \"%.160s\" has what "
-                              "is not a plain tensor: %s",
-                              state, file, why);
+    return zf_build_note_once(
+        b, state, ZF_NOTE_LEFT_OUT, NULL, err,
+        "the optimizer state \"%.80s\" is left out: in \"%.160s\" it is not a plain tensor: %s",
+        state, file, why);
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)

@@ -37,7 +37,7 @@ static bool ranges_cut_groups(struct dim_ranges *dim, const struct zf_mesh_axis 
 
     if (!zf_mul(dim->n, groups, &n) || n > MAX_RANGES) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "a strided placement makes more than %d pieces", MAX_RANGES);
+                       "a strided placement gives a rank more than %d pieces", MAX_RANGES);
     }
     struct range *more = zf_arena_get(a, n, sizeof *more, err);
     if (!more)
@@ -90,7 +90,8 @@ static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_ar
 
         if (x->split_factor > parts && x->split_factor % parts != 0) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "a strided placement of split factor %" PRIu64 " over %" PRIu64 " parts",
+                           "a strided placement has the split factor %" PRIu64 ", but %" PRIu64
+                           " parts",
                            x->split_factor, parts);
         }
         if (!ranges_cut_groups(dim, x, groups, a, err))
@@ -107,7 +108,7 @@ bool ranges_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ran
     for (uint32_t i = 0; i < dt->n_axes; i++) {
         if (dt->axis[i].place == ZF_PLACEMENT_PARTIAL) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "each rank holds a summand (Partial), not a piece");
+                           "each rank holds a summand (Partial), not a part of the tensor");
         }
         if (dt->axis[i].size == 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

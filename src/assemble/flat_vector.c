@@ -78,7 +78,7 @@ bool zf_flat_partitions(struct zf_flat_vector *v, const struct zf_flat_part *par
     return (have >= need && have - need <= most) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the parameters of group %u have %llu elements, but its %u partitions hold %llu "
-                   "(at most %llu of padding expected)",
+                   "(expected at most %llu elements of padding)",
                    v->group, (unsigned long long)need, v->n_ranks, (unsigned long long)have,
                    (unsigned long long)most);
 }

@@ -58,11 +58,10 @@ static char *hf_index_value(struct hf_index_reading *r, const char *tensor, stru
     const char *text = zf_jsonin_text(r->in, NULL);
 
     if (!is_text || !zf_relpath_ok(text)) {
-        return zf_null(
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
-                    "beside the index",
-                    tensor, is_text ? text : "(no text)"));
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "the file of tensor \"%.80s\" is \"%.80s\", expected the name of a "
+                               "file next to the index",
+                               tensor, is_text ? text : "(not a string)"));
     }
     return zf_relpath_join(r->dir, text, err);
 }
@@ -227,7 +226,8 @@ bool zf_st_index_find(struct zf_store *st, const char *dir, const char *file, co
     }
     if (found && other && !sure) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "two indices are here, %.80s and %.80s; point at one of them", other, found);
+                       "there are two indices here, %.80s and %.80s. Point at one of them", other,
+                       found);
     }
     *path_out = found ? zf_relpath_join(dir, found, err) : NULL;
     return !found || *path_out;

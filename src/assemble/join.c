@@ -115,7 +115,7 @@ static bool join_check_shards(struct join *j, const struct zf_draft *d, const st
     f->st = f->st ? f->st : s;
     if (s->n_all != f->st->n_all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it is cut in %" PRIu64 " shards, but in %" PRIu64
+                       "it has %" PRIu64 " shards, but %" PRIu64
                        " in \"%.80s\": two saves are mixed",
                        s->n_all, f->st->n_all, f->file);
     }
@@ -125,8 +125,8 @@ static bool join_check_shards(struct join *j, const struct zf_draft *d, const st
         for (uint32_t k = 0; k < s->ndim; k++) {
             if (x->off[k] != y->off[k] || x->size[k] != y->size[k]) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "shard %" PRIu64 " is said to span %" PRIu64 " … %" PRIu64
-                               " of dimension %" PRIu32 ", but %" PRIu64 " … %" PRIu64
+                               "shard %" PRIu64 " spans %" PRIu64 " … %" PRIu64
+                               " of dimension %" PRIu32 " here, but %" PRIu64 " … %" PRIu64
                                " in \"%.60s\": two saves are mixed",
                                i, x->off[k], x->off[k] + x->size[k], k, y->off[k],
                                y->off[k] + y->size[k], f->file);
@@ -247,8 +247,8 @@ static bool join_check_local(const struct zf_tensor_ref *t, const struct dim_ran
     for (uint32_t k = 0; k < t->ndim && !*empty; k++) {
         if (t->shape[k] != dim[k].total) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the rank's piece has %" PRIu64 " elements along dimension %" PRIu32
-                           ", its place in the mesh says %" PRIu64,
+                           "the rank's part has %" PRIu64 " elements along dimension %" PRIu32
+                           ", expected %" PRIu64 " for its place in the mesh",
                            t->shape[k], k, dim[k].total);
         }
     }
@@ -522,7 +522,7 @@ static bool join_check_world(struct join *j, const char *file, uint64_t ranks, s
     }
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "saved by %" PRIu64 " ranks, but there are files of %" PRIu64 ": %s", ranks,
-                  j->world, ranks > j->world ? "some are missing" : "some are of another save");
+                  j->world, ranks > j->world ? "some are missing" : "some belong to another save");
     return zf_err_in(err, "%s", file);
 }
 

@@ -39,10 +39,10 @@ static bool join_box_packed(struct zf_type type, struct zf_from from, struct zf_
 
 bool join_box_differs(const struct join_box *first, struct zf_err *err)
 {
-    return zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "its part is a copy of that in \"%.80s\", but differs from it: two saves are mixed",
-        first->file);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "its part should be a copy of the one in \"%.80s\", but differs from it: two "
+                   "saves are mixed",
+                   first->file);
 }
 
 bool join_box_equal(struct zf_build *b, struct zf_copy_check *check, const struct join_box *first,

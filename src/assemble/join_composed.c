@@ -43,7 +43,7 @@ bool join_composed_add(struct zf_arena *a, struct part_key *key, const struct co
          parts_same_mesh(c->dt, first->dt)))
         return true;
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "it is of another type, shape or mesh than in \"%.80s\": two saves are mixed",
+                   "it has another dtype, shape or mesh than in \"%.80s\": two saves are mixed",
                    first->file);
 }
 
@@ -85,7 +85,8 @@ static bool join_composed_chunk(struct zf_composed *of, const struct composed_ch
     if (!c->start) {
         of->apart = true;
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "a tensor made of others, of which a rank has rows in several places");
+                       "a tensor that consists of several tensors, of which a rank holds separate "
+                       "blocks of rows");
     }
     if (!zf_composed_chunk(of, c->file, c->start, c->size, err))
         return false;

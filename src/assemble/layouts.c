@@ -36,5 +36,5 @@ bool zf_layouts_open(const struct zf_layout *rows, const struct zf_save *save,
     const struct zf_layout *row = layouts_find(rows, save, o, &where);
 
     return row ? row->open(ctx, where, err)
-               : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save has none of the known layouts");
+               : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save has no known layout");
 }

@@ -152,8 +152,8 @@ static bool llama_fits(struct zf_llama_width *w, const struct zf_tree_tensor *t,
 
         if (want > 0 && (want % ranks != 0 || part != want / ranks)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the shard of each of %u ranks has %llu elements along dimension %u, "
-                           "which do not make the %llu of the whole",
+                           "the shards of %u ranks with %llu elements each along dimension %u do "
+                           "not add up to the %llu of the whole tensor",
                            t->n_ranks, (unsigned long long)part, d, (unsigned long long)want);
         }
         w->proved = w->proved || (cut && want > 0);
@@ -180,8 +180,9 @@ bool zf_llama_cut(struct zf_llama_width *w, const struct zf_tree_tensor *t, stru
     for (size_t i = 0; i < sizeof llama_table / sizeof llama_table[0]; i++)
         if (llama_is(&llama_table[i], t))
             return llama_fits(w, t, &llama_table[i], out, err);
-    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "how it is cut is not recorded. Give the rules with -o tp_rules=FILE");
+    return zf_fail(
+        err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+        "the save does not record how it is sharded. Give the rules with -o tp_rules=FILE");
 }
 
 bool zf_llama_check_alone(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
@@ -205,7 +206,7 @@ bool zf_llama_check_alone(struct zf_store *st, const struct zf_limits *lim, stru
     if (zf_draft_type(q).shape[1] != w.model || rows == 0 || rows >= w.query || w.query % rows)
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it is missing: %s of consolidated.00.pth has %llu rows, but by " PARAMS
+            "it is missing: %s in consolidated.00.pth has %llu rows, but by " PARAMS
             " the model has %llu, so that %llu ranks saved it",
             query, (unsigned long long)rows, (unsigned long long)w.query,
             (unsigned long long)(w.query / rows));

@@ -252,14 +252,15 @@ static bool numbered_measure(const struct zf_numbered *l, size_t from, size_t en
             axis->size = place != ZF_NO_NUMBER && place >= axis->size ? place + 1 : axis->size;
             if (axis->of < ZF_NUMBERS && place != ZF_NO_NUMBER && place >= f->number[axis->of]) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "\"%.100s\" is number %" PRIu32 " of only %" PRIu32, f->name, place,
-                               f->number[axis->of]);
+                               "\"%.100s\" has the number %" PRIu32 ", but there are only %" PRIu32,
+                               f->name, place, f->number[axis->of]);
             }
         }
         if (axis->of < ZF_NUMBERS && axis->size)
             axis->size = l->file.at[from].number[axis->of];
         if (axis->size && (!zf_mul(*n, axis->size, n) || *n > ZF_NUMBERED_MAX)) {
-            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.100s\" is one of more than %d files",
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                           "\"%.100s\" belongs to a series of more than %d files",
                            l->file.at[from].name, ZF_NUMBERED_MAX);
         }
     }
@@ -306,8 +307,8 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
     for (size_t i = from + 1; i < end; i++) {
         if (!numbered_same_sizes(&x, first, &l->file.at[i])) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "%.100s and %.100s count differently: two saves are mixed", first->name,
-                          l->file.at[i].name);
+                          "%.100s and %.100s give different numbers of files: two saves are mixed",
+                          first->name, l->file.at[i].name);
             return *l->dir ? zf_err_in(err, "%s", l->dir) : false;
         }
     }

@@ -66,7 +66,7 @@ static bool optim_index_check(struct optim_index *o, const char *file, struct zf
         }
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "holds the states of parameter %.40s, which the index %.120s%.80s",
-                      key ? key : "(no number)", said ? "has in " : "does not name",
+                      key ? key : "(no number)", said ? "lists in " : "does not list",
                       said ? said : "");
         if (zf_err_in(err, "%s", file) || !zf_forgive(o->b, err))
             return false;

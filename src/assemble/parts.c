@@ -111,15 +111,14 @@ static bool parts_read_local(struct parts_kept *p, const struct part *part, stru
                              const struct zf_pv *v, struct zf_type whole, struct zf_tensor_ref *out,
                              struct zf_err *err)
 {
-    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the rank's piece is not a plain tensor");
-    }
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE)
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the rank's part is not a plain tensor");
     if (!parts_read_ref(p, part->key, t, v, out, err))
         return false;
     return (out->dtype == whole.dtype && out->ndim == whole.ndim) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the rank's piece is %s of %" PRIu32 " dimensions, the whole %s of %" PRIu32,
+                   "the rank's part is %s of %" PRIu32
+                   " dimensions, but the whole tensor is %s of %" PRIu32,
                    zf_dtype_info(out->dtype)->torch, out->ndim, zf_dtype_info(whole.dtype)->torch,
                    whole.ndim);
 }
@@ -264,7 +263,7 @@ static bool parts_read_dtensor(struct parts_kept *p, struct part *part, struct z
         }
         part->piece = r.first;
         return ok && (r.first || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                                         "the rank's piece is made of no tensors"));
+                                         "the rank's part consists of no tensors"));
     }
     struct zf_tensor_ref *ref = coord ? parts_refs(p, part, 1, err) : NULL;
 
@@ -335,7 +334,7 @@ static bool parts_read_sharded(struct parts_kept *p, struct part *part, struct z
             return false;
         if (!parts_equal(ref[i].shape, s.local[i].size, s.ndim)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "shard %" PRIu64 " has not the shape that its metadata says", i);
+                           "shard %" PRIu64 " does not have the shape in its metadata", i);
         }
     }
     return ref != NULL;

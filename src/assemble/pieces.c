@@ -44,7 +44,8 @@ static bool pieces_is_copy(struct zf_pieces *p, const struct zf_draft *d, const 
     }
     p->copies.all = zf_build_records_copies(p->b);
     return zf_copy_check_equal(&p->copies, &part->of, x->of, &same, err) &&
-           (same || pieces_differ(x->spot, "is a copy, but differs from that in", part->path, err));
+           (same || pieces_differ(x->spot, "should be a copy, but differs from the one in",
+                                  part->path, err));
 }
 
 bool zf_pieces_begin(struct zf_pieces *p, const struct zf_piece *x, struct zf_draft **out,
@@ -55,7 +56,7 @@ bool zf_pieces_begin(struct zf_pieces *p, const struct zf_piece *x, struct zf_dr
 
     *out = NULL;
     if (d && !zf_type_equal(x->type, zf_draft_type(d)))
-        return pieces_differ(x->spot, "is of another type or shape than in", "other files", err);
+        return pieces_differ(x->spot, "has another dtype or shape than in", "other files", err);
     if (!d &&
         (!(d = zf_build_tensor(p->b, x->spot, x->type, err)) || !zf_draft_where(d, x->path, err)))
         return false;
@@ -74,7 +75,7 @@ bool zf_pieces_number(struct zf_pieces *p, struct zf_spot spot, enum zf_dtype dt
     if (!d)
         return zf_build_scalar(p->b, spot, dtype, value, err);
     if (!zf_type_equal(zf_draft_type(d), (struct zf_type){.dtype = dtype}))
-        return pieces_differ(spot, "is of another type than in", "other files", err);
+        return pieces_differ(spot, "has another dtype than in", "other files", err);
     return zf_draft_read(d, 0, 1, other, err) &&
            (memcmp(other, value, zf_dtype_info(dtype)->bytes) == 0 ||
             pieces_differ(spot, "differs from that in", "other files", err));

@@ -22,7 +22,8 @@ bool prove_spend(struct zf_prove *p, uint64_t work, struct zf_err *err)
     p->work += work <= ZF_PROVE_WORK ? work : ZF_PROVE_WORK + 1;
     return p->work <= ZF_PROVE_WORK ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the names of the masters are not proven after %u comparisons", ZF_PROVE_WORK);
+                   "the names of the masters are still unproven after %u comparisons",
+                   ZF_PROVE_WORK);
 }
 
 struct zf_values prove_at(const struct zf_prove_vector *v, uint64_t y, uint64_t *left)

@@ -85,7 +85,7 @@ bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, enum zf_li
 
 static const char *const take_found[] = {
     [ZF_PV_NONE] = "None",        [ZF_PV_BOOL] = "a bool",
-    [ZF_PV_INT] = "a number",     [ZF_PV_BIGINT] = "a number beyond 64 bits",
+    [ZF_PV_INT] = "a number",     [ZF_PV_BIGINT] = "a number of more than 64 bits",
     [ZF_PV_FLOAT] = "a float",    [ZF_PV_BYTES] = "bytes",
     [ZF_PV_STR] = "a text",       [ZF_PV_TUPLE] = "a tuple",
     [ZF_PV_LIST] = "a list",      [ZF_PV_DICT] = "a dict",

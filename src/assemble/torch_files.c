@@ -401,8 +401,9 @@ static void files_describe_root(const struct zf_torch *t, char out[160])
 {
     const struct zf_pv *root = zf_torch_root(t);
     static const char *const kind[] = {
-        [ZF_PV_DICT] = "a dict",      [ZF_PV_LIST] = "a list", [ZF_PV_TUPLE] = "a tuple",
-        [ZF_PV_SET] = "a set",        [ZF_PV_STR] = "a text",  [ZF_PV_PERSID] = "a bare storage",
+        [ZF_PV_DICT] = "a dict",      [ZF_PV_LIST] = "a list",
+        [ZF_PV_TUPLE] = "a tuple",    [ZF_PV_SET] = "a set",
+        [ZF_PV_STR] = "a text",       [ZF_PV_PERSID] = "a storage without a tensor",
         [ZF_PV_EXT] = "another value"};
 
     if (zf_pv_kind(root) == ZF_PV_CALL) {
@@ -445,9 +446,9 @@ static bool files_note_unread(const struct zf_torch_set *s, struct zf_err *err)
 
     files_describe_root(met->torch, root);
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                  "%llu %s, but no tensor that could be shown; %s%.200s", (unsigned long long)n_met,
-                  n_met == 1 ? "storage" : "storages", note ? "" : "at its top is ",
-                  note ? note : root);
+                  "this file has %llu %s, but no tensor that can be shown; %s%.200s",
+                  (unsigned long long)n_met, n_met == 1 ? "storage" : "storages",
+                  note ? "" : "its outermost value is ", note ? note : root);
     (void)zf_err_in(err, "%s", met->file.path);
     return zf_forgive(b, err);
 }

@@ -160,7 +160,7 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     if (zf_build_find(p->b, spot)) {
         return zf_build_note_on(
             p->b, ZF_NOTE_LEFT_OUT, p->file->path, err,
-            "%s: part \"%s\" of a tensor has the name of another tensor and is left out",
+            "%s: part \"%s\" of a tensor is left out, because another tensor has its name",
             p->file->path, spot.name);
     }
     if (part->tensor)
@@ -235,7 +235,7 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
         p->later = l->next;
         if (level > 1000) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                           "tensor \"%.120s\" is composed of too many tensors", l->name);
+                           "tensor \"%.120s\" consists of too many tensors", l->name);
         }
         if (!place_value(p, &spot, zf_torch_kind(p->file->torch, l->value), l->value, err))
             return false;
@@ -342,6 +342,6 @@ bool zf_place_note_unread(struct zf_build *b, const struct zf_place_file *f, str
 
     zf_torch_storages(f->torch, &n, &unread);
     return unread == 0 ||
-           zf_build_note(b, err, "%s: %llu of its %llu storages belong to no tensor shown here",
+           zf_build_note(b, err, "%s: %llu of its %llu storages belong to no tensor that is shown",
                          f->path, (unsigned long long)unread, (unsigned long long)n);
 }

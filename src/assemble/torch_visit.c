@@ -338,7 +338,7 @@ static bool visit_remember(struct visit_walk *w, const struct zf_pv *in, struct 
     f->shown = s->state > SEEN_TENSORS ? s->state - SEEN_TENSORS : 0;
     if (f->shown >= SHOWN_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "one value stands in more than %d places of the file", SHOWN_MAX);
+                       "one value occurs in more than %d places of the file", SHOWN_MAX);
     }
     s->state = *fresh_out ? SEEN_OPEN : s->state;
     return true;

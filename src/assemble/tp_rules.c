@@ -123,7 +123,7 @@ static bool rules_read(struct zf_tp_rules *r, char *text, struct zf_err *err)
         if (*s && !rules_read_line(r, s, line, err))
             return false;
     }
-    return r->rule.n > 0 || rules_refuse(r, line, "there is no rule in it", err);
+    return r->rule.n > 0 || rules_refuse(r, line, "it has no rules", err);
 }
 
 struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *file,
@@ -140,7 +140,7 @@ struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *fi
     memcpy(copy, text, n);
     copy[n] = '\0';
     if (strlen(copy) != n) {
-        (void)rules_refuse(r, 1, "it is not a text", err);
+        (void)rules_refuse(r, 1, "it is not text", err);
         return NULL;
     }
     if (!rules_read(r, copy, err))
@@ -200,13 +200,13 @@ bool zf_tp_rules_find(const struct zf_tp_rules *r, const char *name, size_t n,
             continue;
         if (found && !rules_same(&found->cut, &rule->cut)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "lines %u and %u of \"%s\" say different things of it", found->line,
+                           "lines %u and %u of \"%s\" contradict each other about it", found->line,
                            rule->line, r->file);
         }
         found = rule;
     }
     if (!found)
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no line of \"%s\" is about it", r->file);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no line of \"%s\" matches it", r->file);
     *out = found->cut;
     return true;
 }

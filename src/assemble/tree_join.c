@@ -141,7 +141,7 @@ static bool tree_gather(struct tree_work *w, const struct tree_item *it, struct 
 
         if (!d || zf_draft_type(d).ndim != t.ndim || zf_draft_type(d).dtype != t.dtype) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s in %s",
-                           d ? "it is of another type" : "it is not there", j->tree[it->tree + r]);
+                           d ? "it has another dtype" : "it is missing", j->tree[it->tree + r]);
         }
         w->shard[r] = d;
         w->shape[r] = zf_draft_type(d).shape;
@@ -168,7 +168,7 @@ static bool tree_compare_stage(struct tree_work *w, const struct tree_item *it, 
         return ok;
     j->stages_differ = true;
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "it is in several pipeline stages, but what %s has of it differs from %s",
+                   "several pipeline stages hold it, but in %s it differs from %s",
                    j->tree[it->tree], j->tree[first]);
 }
 
@@ -211,8 +211,8 @@ static bool tree_note_alike(const struct tree_work *w, struct zf_err *err)
 
     return !it ||
            zf_build_note(w->j->b, err,
-                         "tp_rules cut %u tensors that are the same on all tensor-parallel "
-                         "ranks, as \"%.*s\": these may be copies, of which one is the tensor",
+                         "tp_rules join %u tensors that are the same on all tensor-parallel ranks, "
+                         "such as \"%.*s\": they may be replicas and not shards",
                          w->n_alike, (int)(it->name_len < 120 ? it->name_len : 120), it->name);
 }
 
@@ -251,8 +251,8 @@ static bool tree_fail_extra(const struct tree_work *w, const struct tree_item *i
                             struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s has another than the first rank, and the name of its directory is too long "
-                   "for one below extra/%s",
+                   "in %s it differs from the first rank, and the name of its directory is too "
+                   "long for a directory below extra/%s",
                    w->j->tree[it->tree], w->j->tree[it->tree]);
 }
 
@@ -285,7 +285,7 @@ static bool tree_join_tie(struct tree_work *w, const struct tree_item *it, struc
         return true;
     d = d ? d : zf_build_find(b, (struct zf_spot){it->set, of.name, of.name_len});
     if (!d)
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it is a second name of is not there");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is tied to a tensor that is missing");
     return zf_build_alias(b, d, it->name, it->name_len, err);
 }
 

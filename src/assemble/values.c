@@ -326,7 +326,7 @@ bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b, struc
                 (unsigned long long)c->sampled)) &&
            (c->unchecked == 0 ||
             zf_build_note_on(b, ZF_NOTE_UNCOMPARED, NULL, err,
-                             "%llu replicas of tensors were not compared, as 256 "
-                             "MiB of others were (zerofs verify compares all)",
+                             "%llu replicas of tensors were not compared: only the first 256 MiB "
+                             "are (zerofs verify compares all)",
                              (unsigned long long)c->unchecked));
 }

@@ -169,7 +169,7 @@ static bool zarr_in(const struct array *a, struct zf_err *err, const char *name)
 /* Refuses a chunk outside of the grid: the grid is wrong, or the file belongs to another save. */
 static bool zarr_outside(struct array *a, const char *name, struct zf_err *err)
 {
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the array has no such chunk, by its .zarray");
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "by .zarray the array has no such chunk");
     (void)zarr_in(a, err, name);
     return zf_forgive(a->b, err);
 }
@@ -265,7 +265,7 @@ static bool zarr_mark_lost(struct array *a, const char *name, const struct array
     char why[sizeof err->msg];
     char file[1200];
 
-    (void)snprintf(why, sizeof why, "is not there as it should be: %.250s", err->msg);
+    (void)snprintf(why, sizeof why, "is missing or damaged: %.250s", err->msg);
     (void)snprintf(file, sizeof file, "%s/%s/%s", zf_store_name(a->of->st), a->of->key, name);
     return zf_forgive(a->b, err) &&
            zf_draft_box(a->draft, box->start, box->size,
@@ -280,9 +280,9 @@ static bool zarr_note_filled(struct array *a, uint64_t from, uint64_t end, struc
     if (from == end || a->z.fill != ZF_ZARR_ZERO)
         return true;
     (void)zf_zarr_name(&a->z, from, name);
-    return zf_build_note(a->b, err,
-                         "%s/%s: the chunk is missing%s, and reads as the fill_value of .zarray",
-                         a->of->key, name, end - from == 1 ? "" : ", and more behind it");
+    return zf_build_note(
+        a->b, err, "%s/%s: the chunk is missing%s, so its elements have the fill_value of .zarray",
+        a->of->key, name, end - from == 1 ? "" : ", and others after it");
 }
 
 /* Sets *err: the chunk is missing, and its contents are unknown. */
@@ -312,7 +312,7 @@ static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf
                 return false;
             continue;
         }
-        zarr_no_fill(&a->z, n == 1 ? "" : ", and more behind it", err);
+        zarr_no_fill(&a->z, n == 1 ? "" : ", and others after it", err);
         (void)zarr_in(a, err, name);
         if (!zarr_mark_lost(a, name, &box, err))
             return false;

@@ -80,7 +80,7 @@ static bool composed_check_empty(struct dcp_placing *p, const struct dcp_chunk *
     }
     return n == 0 ||
            zf_fail(err, ZF_E_FORMAT, c->item.off,
-                   "the item of \"%.100s\" holds data, but by .metadata the tensor has no elements",
+                   "the item of \"%.100s\" holds data, but by .metadata the tensor is empty",
                    p->d->key.at[c->key].name);
 }
 
@@ -155,7 +155,7 @@ static bool composed_join_chunk(struct composed_joining *j, const struct dcp_chu
     j->at = c;
     if (c->lost) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "a chunk of \"%.120s\", a tensor made of several others, is missing",
+                       "a chunk of \"%.120s\", which consists of several tensors, is missing",
                        j->key->name);
     }
     if (!composed_open(j->p, c, &look, err) ||

@@ -78,7 +78,7 @@ static bool dir_note_others(struct zf_dcp *d, struct zf_store *st, const char *d
     if (n > 1)
         zf_say(more, sizeof more, " and %zu more", n - 1);
     return n == 0 || zf_build_note_on(b, ZF_NOTE_UNSHOWN, first, err,
-                                      "%s%s%s%s %s not read: .metadata does not name %s", dir,
+                                      "%s%s%s%s %s not shown: .metadata does not refer to %s", dir,
                                       *dir ? "/" : "", first, more, n == 1 ? "is" : "are",
                                       n == 1 ? "it" : "them");
 }

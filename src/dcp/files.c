@@ -53,7 +53,7 @@ bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                        "the file %s, but .metadata says that it holds items",
+                        "the file %s, but by .metadata it holds items",
                         zf_absent(p->st, p->d->file.at[i].path, is));
                 zf_err_in(err, "%s", p->d->file.at[i].path);
             }

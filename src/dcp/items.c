@@ -130,8 +130,9 @@ bool dcp_look_tensor(struct dcp_look *look, struct zf_torch_tensor *out, struct 
     if (!zf_torch_parts(look->torch, v, items_count_part, &only, err))
         return false;
     if (only.n != 1 || only.deep) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "holds a tensor made of several others, but .metadata does not say so");
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "holds a tensor that consists of several tensors, but by .metadata it is a plain one");
     }
     *out = only.first;
     return true;

@@ -28,14 +28,15 @@ static bool mcore_take_shape(struct zf_dcp *d, struct dcp_key *key, const struct
     for (uint32_t i = 0; i < n; i++) {
         if (!zf_pv_u64(zf_pv_item(size, i), &whole[i]) || key->shape[i] == 0 ||
             whole[i] % key->shape[i] != 0 || !zf_mul(elems, whole[i] / key->shape[i], &elems)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.120s\": mcore_data's shape is not cut evenly along dimension %u",
-                           key->name, i);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "\"%.120s\": the shape in mcore_data is not divided evenly along dimension %u",
+                key->name, i);
         }
     }
     if (elems != key->shape[n]) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.120s\": boxes have %llu elements by mcore_data, but %llu as stored",
+                       "\"%.120s\": by mcore_data boxes have %llu elements, but %llu are stored",
                        key->name, (unsigned long long)elems, (unsigned long long)key->shape[n]);
     }
     key->whole = whole;

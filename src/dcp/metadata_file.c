@@ -74,7 +74,7 @@ static bool file_take_part(struct file_reading *f, unsigned i, const struct zf_p
 
     if (p->map && p->map != map) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "has a %s that was replaced after its entries were read", p->name);
+                       "has a %s that is replaced after its entries were read", p->name);
     }
     return file_take_rest(f, p, map, err);
 }
@@ -93,7 +93,7 @@ static bool file_take_root(struct file_reading *f, const struct zf_pv *root, str
     }
     if (!zf_pv_is_map(storage)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "has no storage_data, which says where the items are");
+                       "has no storage_data, which gives the places of the items");
     }
     return file_take_part(f, FILE_STATE, state, err) &&
            file_take_part(f, FILE_STORAGE, storage, err) && dcp_end_storage(&f->r, err) &&

@@ -122,7 +122,7 @@ static bool tensors_add_items(struct dcp_placing *p, const uint32_t *order, uint
 static bool tensors_add_lost(struct dcp_placing *p, const struct zf_spot *spot, struct zf_err *err)
 {
     static const struct zf_lost how = {.file = ".metadata",
-                                       .why = "contradicts itself about the shape of this tensor"};
+                                       .why = "gives contradicting shapes for this tensor"};
     const char *slash = *spot->set ? "/" : "";
     const char *name = zf_arena_fmt(p->d->pickles, err, "%s%s%s", spot->set, slash, spot->name);
 
@@ -163,7 +163,7 @@ static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct
 
     (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
     if (c->item.file == ZF_DCP_NONE)
-        return (struct zf_lost){.file = path, .why = "has no usable item for it"};
+        return (struct zf_lost){.file = path, .why = "lists no usable item for this part"};
     if (!file) {
         bool there = zf_store_has(p->st, name, ZF_ENTRY_FILE);
 

@@ -186,11 +186,10 @@ static bool buckets_explain(struct buffer_try *t, struct zf_err *err)
 
     if (t->best.kind == WALK_MANY) {
         (void)snprintf(why, sizeof why,
-                       "too many orders of parameters begin to fit, so not all of them were tried");
+                       "too many orders of parameters fit at their beginning to try all of them");
     } else if (t->best.kind == WALK_NONE) {
         (void)snprintf(why, sizeof why,
-                       "no parameter fits after element %llu of bucket %u, in any order of "
-                       "parameters that is known",
+                       "after element %llu of bucket %u no parameter fits, in any known order",
                        (unsigned long long)t->best.end, t->best.bucket);
     }
     return buckets_refuse(t->b, t->buffer, why, err);

@@ -160,8 +160,8 @@ static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err 
         ids_tensor(x, x->master.at[x->group.at[a->open.group].first + a->open.item].tensor);
 
     x->why = a->open.none ? zf_arena_fmt(x->s->arena, err,
-                                         "\"%.120s\" does not round to any weight of its shape "
-                                         "that is left in the model's order",
+                                         "\"%.120s\" does not round to any remaining weight of its "
+                                         "shape, in the model's order",
                                          m->key)
                           : zf_arena_fmt(x->s->arena, err,
                                          "\"%.120s\" fits \"%.100s\" as well as \"%.100s\"", m->key,

@@ -102,7 +102,8 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
     const json_t *files = json_object_get(j, "files");
     if (!algorithm || strcmp(algorithm, "sha256") != 0 || !json_is_object(files)) {
         return zf_build_note(
-            b, err, INTEGRITY " has checksums that are not compared: its algorithm is %.40s%s",
+            b, err,
+            INTEGRITY " has checksums that zerofs does not compare: its algorithm is %.40s%s",
             algorithm ? algorithm : "not given",
             json_is_object(files) ? "" : ", and it has no \"files\"");
     }

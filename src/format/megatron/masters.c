@@ -137,8 +137,8 @@ static bool masters_leave(struct mg_save *s, struct mg_param *m, uint64_t *n, st
     m->unverified = true;
     return ++*n > 1 || zf_build_note(s->b, err,
                                      "the fp32 master of \"%.*s\" cannot be compared with its "
-                                     "weight, because bytes of them are lost: the root shows the "
-                                     "stored weight, optim/param/ the master; and others like it",
+                                     "weight, because bytes of them are lost (others likewise): "
+                                     "the root shows the stored weight, optim/param/ the master",
                                      masters_width(m), m->name.p);
 }
 
@@ -205,8 +205,8 @@ static bool masters_twice(struct mg_save *s, const struct mg_param *m, struct zf
     s->masters_doubted = true;
     return zf_build_note(
         s->b, err,
-        "there are two fp32 masters of \"%.*s\", and which of them belongs to the weight is not "
-        "recorded; the root shows the stored weights, optim/param/ the masters",
+        "there are two fp32 masters of \"%.*s\", and the save does not record which of them "
+        "belongs to the weight; the root shows the stored weights, optim/param/ the masters",
         masters_width(m), m->name.p);
 }
 
@@ -217,8 +217,8 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
     *n += m->unverified;
     return !m->unverified || *n > 1 ||
            zf_build_note(s->b, err,
-                         "there is no weight named \"%.*s\", so its fp32 master is in "
-                         "optim/param/; and others like it",
+                         "there is no weight named \"%.*s\", so its fp32 master is in optim/param/ "
+                         "(others likewise)",
                          masters_width(m), m->name.p);
 }
 

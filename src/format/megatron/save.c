@@ -272,8 +272,8 @@ bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err)
      * strategies/common.py, load_common (0.4 … 0.18). */
     if (!zf_store_has(s->st, mg_save_path(s, part, MG_COMMON_FILE, path), ZF_ENTRY_FILE)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "args, iteration and the optimizer's settings, which Megatron keeps in it, are "
-                "lost: the file %s",
+                "args, iteration and the optimizer's settings are lost: the file that Megatron "
+                "keeps them in %s",
                 zf_absent(s->st, path, is));
         (void)zf_err_in(err, "%s", path);
         return zf_forgive(s->b, err);

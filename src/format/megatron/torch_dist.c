@@ -48,8 +48,8 @@ bool mg_torch_dist(struct mg_save *s, struct zf_err *err)
     for (uint32_t i = 0; i < s->n_dirs; i++) {
         if (!zf_store_has(s->st, mg_save_path(s, i, ".metadata", path), ZF_ENTRY_FILE)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "metadata.json says torch_dist, but .metadata, which says where the tensors "
-                    "are, %s",
+                    "metadata.json gives the format torch_dist, but .metadata, which lists the "
+                    "tensors, %s",
                     zf_absent(s->st, path, is));
             return *s->dir[i] ? zf_err_in(err, "%s", s->dir[i]) : false;
         }

@@ -100,8 +100,8 @@ static bool verl_add(struct mg_save *s, const char *dir, struct zf_err *err)
         if (strcmp(s->dir[i], dir) == 0)
             return true;
     if (s->n_dirs == MG_DIRS) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the save has more than %d directories, which is not read", MG_DIRS);
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the save has more than %d directories",
+                       MG_DIRS);
     }
     (void)snprintf(s->dir[s->n_dirs++], MG_DIR_MAX, "%s", dir);
     return true;
@@ -126,20 +126,19 @@ static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, 
         return verl_has(s->st, path, "metadata.json") && verl_has(s->st, path, ".metadata")
                    ? verl_add(s, path, err)
                    : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                             "says that %.60s is in %.100s, but that holds no finished save", what,
-                             path);
+                             "lists %.60s in %.100s, but there is no finished save", what, path);
     }
     if (strcmp(what, "model") != 0)
         return true;
     s->foreign_weights = true;
     if (strcmp(path, VERL_HF) != 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "says that the model is in %.80s in the format %.60s, which is not read",
+                       "lists the model in %.80s in the format %.60s, which zerofs does not read",
                        path, format);
     }
     return zf_save_dir_is(s->st, VERL_HF) ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "says that the model is in %s, which does not exist", VERL_HF);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "lists the model in %s, which does not exist",
+                   VERL_HF);
 }
 
 /* Takes all entries of `contents`.  Only the weights are indispensable. */
@@ -206,7 +205,7 @@ static bool verl_drop_twins(struct mg_save *s, struct zf_err *err)
         if (!verl_is_twin(s, i))
             memmove(s->dir[n++], s->dir[i], MG_DIR_MAX);
         else if (!zf_build_note_on(s->b, ZF_NOTE_UNSHOWN, s->dir[i], err,
-                                   "%s is not read: its .metadata is a copy of that in %s",
+                                   "%s is not shown: its .metadata is a copy of the one in %s",
                                    s->dir[i], s->dir[0]))
             return false;
     s->n_dirs = n;
@@ -333,7 +332,7 @@ bool mg_verl_note_above(const struct zf_save *save, const struct zf_open_opts *o
     zf_auto(store) struct zf_store *above = zf_store_by(o->opener, name, o->lim, &ignored);
     return !above || !mg_verl_probe(above, o->lim, &probe) ||
            zf_build_note(b, err,
-                         "this is part of the save in ../..; point at that to see all of it");
+                         "this is part of the save in ../.. Point at that to see the whole save");
 }
 
 /* ---- weights of Hugging Face ------------------------------------------------------------------ */
@@ -383,7 +382,7 @@ static bool verl_add_all(struct verl_weights *w, struct zf_err *err)
     }
     return w->files->n + w->files->n_skipped > 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   VERL_MANIFEST " says that the model is in " VERL_HF
+                   VERL_MANIFEST " lists the model in " VERL_HF
                                  ", but there is no safetensors file there");
 }
 

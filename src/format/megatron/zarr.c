@@ -141,9 +141,8 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
         /* Two files for the same offset (shard_0.1_1.pt, shard_0.1_1.2.pt) are neighbours in a listing. */
         if (last.offset && last.offset_len == o.offset_len &&
             memcmp(last.offset, o.offset, o.offset_len) == 0) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "another file also holds the object at %.*s", (int)o.offset_len,
-                          o.offset);
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.*s is also in another file",
+                          (int)o.offset_len, o.offset);
             return zf_err_in(err, "%s/%s", key, e[i].name);
         }
         last = o;

@@ -105,7 +105,7 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
     p->n_parts = of == ZF_NO_NUMBER ? 1 : of;
     if (of != ZF_NO_NUMBER && of != s->tp) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.120s\" is of %" PRIu32
+                       "\"%.120s\" is one of %" PRIu32
                        " tensor-parallel ranks, but by %s there are %" PRIu64,
                        first->name, of, NANOTRON_META, s->tp);
     }

@@ -129,8 +129,8 @@ static bool optim_take_states(const struct optim_file *f, struct zf_taker *t, st
         const struct nanotron_param *p = name ? optim_find(f->s, name) : NULL;
         struct optim_range range;
 
-        if (!zf_take_must(&one, name, "\"names\" does not name this parameter") ||
-            !zf_take_must(&one, p, "no tensor below model/ is named \"%.120s\"", name))
+        if (!zf_take_must(&one, name, "\"names\" does not list this parameter") ||
+            !zf_take_must(&one, p, "there is no tensor \"%.120s\" below model/", name))
             return zf_take_ok(t, err);
         if (p->part[p->n_parts == 1 ? 0 : f->tp].n == 0)
             continue; /* degraded: the file that says which part this is could not be read */
@@ -191,13 +191,14 @@ static bool optim_read_cuts(struct nanotron *s, struct zf_err *err)
     uint32_t tp = zf_numbered_get(optim_names, first, 'T');
 
     if (zf_numbered_get(optim_names, first, 'E') != 1) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "%s is one of several expert-parallel ranks, which are not read",
-                       first->name);
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "%s belongs to one of several expert-parallel ranks, which zerofs does not join",
+            first->name);
     }
     if (tp != s->tp || (zero && zf_numbered_get(optim_names, first, 'D') != s->dp)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s is not of one of the %" PRIu64 " tensor-parallel and %" PRIu64
+                       "%s belongs to none of the %" PRIu64 " tensor-parallel and %" PRIu64
                        " data-parallel ranks of %s",
                        first->name, s->tp, s->dp, NANOTRON_META);
     }
@@ -211,7 +212,7 @@ bool optim_draft(struct nanotron *s, struct zf_err *err)
         return false;
     if (s->optim.file.n == 0) {
         return zf_build_note(s->b, err,
-                             "the optimizer was not saved: it has no file in optimizer/");
+                             "the optimizer was not saved: optimizer/ has no file of it");
     }
     if (!zf_numbered_complete(&s->optim, 0, s->optim.file.n, err) && !zf_forgive(s->b, err))
         return false;

@@ -109,7 +109,7 @@ static bool core_add_file(struct core_part *p, uint32_t number, struct zf_err *e
     if (!p->path[number])
         return false;
     if (!zf_store_find(p->s->st, p->path[number])) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but metadata.json names it");
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but metadata.json lists it");
         (void)zf_err_in(err, "%s", p->path[number]);
         p->why[number] = "it is missing";
         return zf_forgive(p->s->b, err);
@@ -154,7 +154,7 @@ static bool core_check_extra(struct core_part *p, const char *path, struct zf_er
     if (h.n == 0 || h.entry[h.n - 1].end == h.data_off)
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it holds \"%.100s\", but metadata.json does not name this file: two saves are mixed",
+            "it holds \"%.100s\", but metadata.json does not list this file: two saves are mixed",
             h.entry[h.n - 1].name);
     (void)zf_err_in(err, "%s", path);
     return zf_forgive(p->s->b, err);
@@ -331,7 +331,8 @@ static char *core_slurp(struct core_part *p, const struct core_tensor *t, uint64
 
     if (!s || (p->opened[s->file] && !core_check_entry(p, t, s, e, err))) {
         if (!s)
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\" is not in one file", t->key);
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\" is spread over several files",
+                    t->key);
         return NULL;
     }
     if (!p->opened[s->file]) {

@@ -150,7 +150,7 @@ static void flat_take_offsets(const struct reading *r)
     struct zf_take first = zf_take_item(&which, 0), last = zf_take_item(&which, 1);
     uint64_t j = zf_take_u64(&first), end = zf_take_u64(&last);
     if (!zf_take_must(&which, which.t->failed || (j <= end && end < r->out->n && end - j + 1 == n),
-                      "it does not name the %" PRIu64 " of %" PRIu32
+                      "it does not list the %" PRIu64 " of %" PRIu32
                       " parameters that \"flat_param._shard_param_offsets\" describes",
                       n, r->out->n))
         return;
@@ -267,9 +267,10 @@ static bool flat_agree(const struct olmo_flat *f, const struct olmo_flat *first,
 {
     for (uint32_t j = 0; j < f->n && j < first->n; j++) {
         if (!flat_same_param(&f->param[j], &first->param[j])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "it has \"%.80s\" where %.60s has \"%.80s\", or the two differ in shape",
-                           f->param[j].name, path, first->param[j].name);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "its parameter \"%.80s\" differs in name or shape from the one in %.60s, \"%.80s\"",
+                f->param[j].name, path, first->param[j].name);
         }
     }
     if (f->n != first->n || f->data.n != first->data.n || f->data.dtype != first->data.dtype) {

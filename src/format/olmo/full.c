@@ -217,7 +217,7 @@ static bool full_add_torch(const struct full *f, struct zf_err *err)
             continue;
         if (zf_store_find(s->st, st)) {
             if (!zf_build_note_on(s->b, ZF_NOTE_UNSHOWN, pt, err,
-                                  "%s is not shown: OLMo itself reads %s instead", pt, st))
+                                  "%s is not shown, because OLMo reads %s instead", pt, st))
                 return false;
             continue;
         }

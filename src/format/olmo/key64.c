@@ -41,10 +41,8 @@ static bool key64_bytes(const char *name, size_t n, uint8_t *out, uint64_t *len,
     for (size_t i = 0; i < n; i++) {
         int digit = i < n - pad ? key64_digit(name[i]) : 0;
 
-        if (digit < 0) {
-            return zf_fail(err, ZF_E_FORMAT, i,
-                           "the name has a character that base64 does not have");
-        }
+        if (digit < 0)
+            return zf_fail(err, ZF_E_FORMAT, i, "the name has a character that is not base64");
         bits = bits << 6 | (uint32_t)digit;
         if (i % 4 == 3) {
             out[(*len)++] = (uint8_t)(bits >> 16);
@@ -92,7 +90,7 @@ bool key64_read(const char *name, size_t n, const struct zf_limits *lim, struct 
     if (zf_bytes_left(&in) > 0 || zf_pv_kind(v) != ZF_PV_TUPLE || zf_pv_len(v) != 2 ||
         zf_pv_kind(path) != ZF_PV_TUPLE || !zf_pv_bool(zf_pv_item(v, 1), pickled) ||
         zf_pv_len(path) == 0 || zf_pv_len(path) > KEY64_STEPS)
-        return key64_refuse(err, "it is not a pair (path, is pickled)");
+        return key64_refuse(err, "it is not a pair of a path and a flag (is pickled)");
     struct zf_step *step = zf_arena_get(a, zf_pv_len(path), sizeof *step, err);
     for (uint32_t i = 0; step && i < zf_pv_len(path); i++)
         if (!key64_step(zf_pv_item(path, i), a, &step[i], err))

@@ -93,8 +93,8 @@ bool local_refuse_optim(void *ctx, const char *where, struct zf_err *err)
     (void)ctx;
     (void)where;
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "these are the moments of FSDP's flat parameters; which part of each a rank "
-                   "holds is recorded only in model/. Point at the directory above");
+                   "these are the moments of FSDP's flat parameters; only model/ records which "
+                   "part of them each rank holds. Point at the directory above");
 }
 
 /* ---- the ranks' files ---- */
@@ -123,9 +123,10 @@ static bool local_check_parts(const struct olmo_local *l, const struct olmo_flat
         if (in != p->part.in ||
             (in && (want.at != p->part.at || want.first != p->part.first || want.n != p->part.n))) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "by its metadata %" PRIu64 " elements of \"%.80s\" from %" PRIu64
-                           " on are here at %" PRIu64 ", but shard %" PRIu32 " of %" PRIu32
-                           " has %" PRIu64 " from %" PRIu64 " on at %" PRIu64
+                           "by its metadata this file has %" PRIu64
+                           " elements of \"%.80s\" from element %" PRIu64 " on, at %" PRIu64
+                           ", but shard %" PRIu32 " of %" PRIu32 " has %" PRIu64
+                           " from element %" PRIu64 " on, at %" PRIu64
                            ": it belongs to another rank or save",
                            p->part.n, p->name, p->part.first, p->part.at, shard, l->n_shards,
                            want.n, want.first, want.at);
@@ -157,8 +158,8 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
             return false;
         if (!same) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the shard of the flat parameter of \"%.80s\" is a copy of that in "
-                           "%.60s, but differs from it",
+                           "the shard of the flat parameter of \"%.80s\" should be a copy of the "
+                           "one in %.60s, but differs from it",
                            f->flat[i].n ? f->flat[i].param[0].name : "", s->path);
         }
     }

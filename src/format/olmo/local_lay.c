@@ -49,7 +49,7 @@ static bool local_find_shards(struct olmo_local *l, struct zf_err *err)
         if (local_ceil(len, l->model.n) != f->data.n) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "the shard of the flat parameter of \"%.80s\" has %" PRIu64
-                    " elements, but %" PRIu32 " ranks have files and share %" PRIu64
+                    " elements, but the %" PRIu32 " ranks that have files should share %" PRIu64
                     ": some ranks' files are missing, or there are files of another save",
                     f->n ? f->param[0].name : "", f->data.n, l->model.n, len);
             break;

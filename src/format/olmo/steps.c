@@ -55,7 +55,7 @@ static bool steps_note_two(struct olmo_save *s, const struct steps_one *a,
 {
     return zf_build_note(s->b, err,
                          "the optimizer counted %.0f steps of \"%.100s\", but %.0f of \"%.100s\": "
-                         "not all parameters took part in each, or two saves are mixed",
+                         "some parameters were not updated in every step, or two saves are mixed",
                          a->n, a->of.name, b->n, b->of.name);
 }
 
@@ -70,7 +70,7 @@ static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, s
         return true;
     return zf_build_note(s->b, err,
                          "the optimizer counted %.0f steps, but the trainer %" PRId64
-                         ": it skipped some, started again, or two saves are mixed",
+                         ": the optimizer skipped steps or was restarted, or two saves are mixed",
                          a->n, said);
 }
 

@@ -40,8 +40,9 @@ bool train_world(struct olmo_save *s, uint32_t *out, struct zf_err *err)
 bool train_check_world(uint32_t world, const struct zf_ranks *r, struct zf_err *err)
 {
     return world == 0 || r->n == world ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "by %s %" PRIu32 " ranks saved, but there is %s",
-                   yaml_file, world, r->path[r->n - 1]);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "by %s %" PRIu32 " ranks wrote the save, but there is %s", yaml_file, world,
+                   r->path[r->n - 1]);
 }
 
 /* ---- the trainer's state ---- */
@@ -74,7 +75,8 @@ static bool train_check_rank(const struct zf_pv *root, uint32_t world, const cha
     if (world == 0 || !zf_pv_u64(zf_pv_get(root, "world_size"), &said) || said == world)
         return true;
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "by its world_size %" PRIu64 " ranks saved, but %" PRIu32 " have files of tensors",
+            "by its world_size %" PRIu64 " ranks wrote the save, but %" PRIu32
+            " have files of tensors",
             said, world);
     return zf_err_in(err, "%s", path);
 }

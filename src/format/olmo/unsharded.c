@@ -130,10 +130,8 @@ static bool unsharded_read_chunk(struct unsharded *u, struct zf_torch *t, const 
     const struct zf_pv *root = zf_torch_root(t);
     uint64_t n;
 
-    if (!zf_pv_is_map(root)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "expected a dict of tensors, which a chunk is");
-    }
+    if (!zf_pv_is_map(root))
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a chunk should be a dict of tensors");
     for (uint64_t i = 0; i < zf_pv_len(root); i++) {
         const struct zf_pv *key = zf_pv_key(root, i);
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;

@@ -179,10 +179,10 @@ static bool parts_note_above(struct zf_store *st, const struct zf_open_opts *o, 
         zf_auto(store) struct zf_store *above = zf_store_by(o->opener, name, o->lim, &ignored);
         const char *optimizer;
         if (above && parts_optimizer(above, &optimizer, &dcp, &ignored) && optimizer) {
-            return zf_build_note(
-                b, err,
-                "these are the weights only; the optimizer is in %s/%s. Point at %s to see both",
-                up[i], optimizer, up[i]);
+            return zf_build_note(b, err,
+                                 "this directory has only the weights; the optimizer is in %s/%s. "
+                                 "Point at %s to see both",
+                                 up[i], optimizer, up[i]);
         }
     }
     return true;

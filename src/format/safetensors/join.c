@@ -159,8 +159,7 @@ static bool join_add_unproven(struct st_join *j, const char *name, struct zf_err
 {
     const struct zf_lost how = {
         .file = j->lacks,
-        .why =
-            "is missing or unreadable, and the size of the tensor is not recorded anywhere else"};
+        .why = "is missing or unreadable, and no other file records the size of the tensor"};
 
     j->n_lost++;
     return zf_build_missing(j->b, name, strlen(name), &how, err);
@@ -197,8 +196,8 @@ static bool join_prove_shape(const struct st_join *j, const char *name, uint32_t
     for (uint32_t i = 0; i < ndim; i++) {
         if (shape[i] < whole.shape[i]) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "tensor \"%.80s\": the boxes found end at %" PRIu64 " of the %" PRIu64
-                          " of dimension %" PRIu32
+                          "tensor \"%.80s\": the boxes found cover %" PRIu64 " of the %" PRIu64
+                          " elements of dimension %" PRIu32
                           " that %.40s/%.80s has: the files of a rank are missing, or the "
                           "optimizer belongs to another save",
                           name, shape[i], whole.shape[i], i, zf_draft_spot(d).set, name);
@@ -263,10 +262,10 @@ static bool join_check_number(const struct st_join *j, const struct join_piece *
     if (!j->number || (said && (!zf_st_file_rank(file) || fnmatch(said, file, 0) == 0)))
         return true;
     (void)(said ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "holds tensor \"%.80s\", which should be in %.80s by %.160s", p->name,
-                          said, j->number->path)
+                          "holds tensor \"%.80s\", which belongs in %.80s by %.160s", p->name, said,
+                          j->number->path)
                 : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "holds tensor \"%.80s\", which %.160s does not name", p->name,
+                          "holds tensor \"%.80s\", which %.160s does not list", p->name,
                           j->number->path));
     return zf_err_in(err, "%s", p->file->path) || zf_forgive(j->b, err);
 }
@@ -344,16 +343,14 @@ static bool join_all(struct st_join *j, struct zf_err *err)
 static bool join_note(const struct st_join *j, struct zf_err *err)
 {
     if (j->n_lost) {
-        return zf_build_note(j->b, err,
-                             "%" PRIu64
-                             " tensors are lost: only %s records whether it holds more of them",
-                             j->n_lost, j->lacks);
+        return zf_build_note(
+            j->b, err, "%" PRIu64 " tensors are lost: %s may hold more of them, but cannot be read",
+            j->n_lost, j->lacks);
     }
     return !j->n_taken || !j->files->n_ranks ||
-           zf_build_note(
-               j->b, err,
-               "there is no index, so the number of ranks is not recorded: %lu have files",
-               j->files->n_ranks);
+           zf_build_note(j->b, err,
+                         "there is no index that records the number of ranks; %lu have files",
+                         j->files->n_ranks);
 }
 
 bool st_join_add_names(const struct zf_st_files *f, struct zf_names *names, struct zf_err *err)

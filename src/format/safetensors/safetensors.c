@@ -133,8 +133,8 @@ static bool safetensors_join_each(const struct zf_st_files *files, struct zf_bui
             return false;
     }
     return zf_build_note(b, err,
-                         "the safetensors files here hold tensors of the same names: each except "
-                         "%s is in a directory of its own",
+                         "the safetensors files here hold tensors of the same names, so each "
+                         "except %s has its own directory",
                          main_file);
 }
 

@@ -78,7 +78,7 @@ static bool series_check_files(const struct zf_entry *e, size_t n, struct zf_bui
         if (s.of != first.of) {
             (void)zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "%.80s and %.80s are of different saves: one has %lu files, the other %lu", name,
+                "%.80s and %.80s belong to different saves: one has %lu files, the other %lu", name,
                 e[i].name, first.of, s.of);
             return zf_forgive(b, err);
         }

@@ -85,8 +85,9 @@ bool st_tied_add(const struct st_tied *t, const struct zf_st_index *number, stru
         return true;
     return of ? zf_build_alias(b, of, spot.name, spot.name_len, err)
               : zf_build_note(b, err,
-                              "\"%.120s\" is in no file, but %.120s names it: it may be tied to "
-                              "the input embedding, which %s",
+                              "\"%.120s\" is listed in %.120s, but no file holds it; it may be "
+                              "tied to the input embedding, but %s",
                               t->head, number->path,
-                              t->told ? "is not among the tensors" : "no config.json says");
+                              t->told ? "that is missing, too"
+                                      : "there is no config.json that records it");
 }

@@ -276,8 +276,8 @@ static bool ranks_check_group(const struct group *g, bool degraded, struct zf_bu
     }
     if (g->twice) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%.80s and %.80s are of one rank: two saves are mixed", g->twice[-1].path,
-                       g->twice->path);
+                       "%.80s and %.80s belong to the same rank: two saves are mixed",
+                       g->twice[-1].path, g->twice->path);
     }
     if (g->max >= want) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -310,7 +310,7 @@ static bool ranks_compare(const struct groups *all, const struct group *most, st
             continue;
         if (g->file->name.world && most->file->name.world) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%.80s and %.80s are of different numbers of ranks: two saves are mixed",
+                           "%.80s and %.80s give different numbers of ranks: two saves are mixed",
                            g->file->path, most->file->path);
         }
         if (!zf_build_note(b, err,

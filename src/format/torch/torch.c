@@ -187,7 +187,7 @@ static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_na
             continue;
         (void)zf_series_fail(s, err);
         if (!(out->whole ? zf_note_failure(b, ZF_NOTE_UNSHOWN, s->name, err,
-                                           "%s and the rest of its series is not shown: ", s->name)
+                                           "%s and the rest of its series are not shown: ", s->name)
                          : zf_forgive(b, err)))
             return false;
     }

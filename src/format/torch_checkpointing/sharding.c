@@ -225,7 +225,7 @@ static bool sharding_add(struct sharding *s, const struct zf_st_entry *e, struct
 
     if (!t) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "metadata.pkl does not record where it belongs");
+                       "metadata.pkl does not record its place in the whole tensor");
     }
     struct zf_take groups = zf_take_root(&taker, t->group);
     n = zf_take_list(&groups);

@@ -259,8 +259,8 @@ static bool checkpointing_refuse_parts(void *ctx, const char *where, struct zf_e
     (void)ctx;
     (void)where;
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "these are safetensors files of torch_checkpointing's ranks, and how their "
-                   "parts join is not recorded: " CHECKPOINTING_META " is missing");
+                   "these are safetensors files of torch_checkpointing's ranks; the file that "
+                   "records how to join them is missing: " CHECKPOINTING_META " is missing");
 }
 
 static const struct zf_layout checkpointing_layout[] = {

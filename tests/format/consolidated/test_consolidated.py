@@ -99,9 +99,9 @@ check("digests of the weights before they were cut", found == want and len(want)
 
 four = cut(LLAMA, 4)
 last = {f: v for f, v in four.items() if f != "consolidated.03.pth"}
-stays("the last rank is missing", last, "do not make the 8 of the whole")
+stays("the last rank is missing", last, "do not add up to the 8 of the whole")
 stays("the last rank is missing, and params.json", {f: v for f, v in last.items() if f != "params.json"},
-      "do not make the 8 of the whole")
+      "do not add up to the 8 of the whole")
 refused("a rank between is missing", {f: v for f, v in four.items() if f != "consolidated.01.pth"}, "consolidated.01.pth: it is missing")
 refused("the first rank is missing", {f: v for f, v in four.items() if f != "consolidated.00.pth"}, "consolidated.00.pth: it is missing")
 stays("degraded: a rank between is missing", {f: v for f, v in four.items() if f != "consolidated.01.pth"}, "cannot be read", degraded=True)
@@ -113,19 +113,19 @@ two = cut(LLAMA, 2)
 stays("ranks of two saves", change(two, 1, "norm.weight", Tensor(*range(1, WIDTH + 1))), "the copies of rank 0 and rank 1 differ")
 stays("params.json of another width", {**two, "params.json": json.dumps({**PARAMS, "dim": 16}).encode()},
       '"dim" is 16, but norm.weight has 8')
-stays("params.json of other heads", {**two, "params.json": json.dumps({**PARAMS, "n_kv_heads": 2}).encode()}, "do not make the 4")
+stays("params.json of other heads", {**two, "params.json": json.dumps({**PARAMS, "n_kv_heads": 2}).encode()}, "do not add up to the 4")
 stays("params.json of another vocabulary", {**two, "params.json": json.dumps({**PARAMS, "vocab_size": 40}).encode()},
-      "do not make the 40")
+      "do not add up to the 40")
 stays("params.json is no JSON", {**two, "params.json": b"{"}, "params.json")
 stays("a width that is no number", {**two, "params.json": b'{"n_heads": "4"}'}, "n_heads")
 stays("a width that is absurd", {**two, "params.json": b'{"n_heads": 9223372036854775807}'}, "n_heads")
 stays("shards of unequal shapes", change(two, 1, "output.weight", tensor(matrix(9, WIDTH, 0))), "differs in shape")
 stays("a parameter of more dimensions", change(change(two, 0, "norm.weight", Tensor(*range(8))), 1, "layers.0.attention.wq.weight",
-                                               Tensor(*range(32), shape=(4, 8, 1))), "of another type")
+                                               Tensor(*range(32), shape=(4, 8, 1))), "another dtype")
 for title, name in ("a parameter that Llama has not", "lm_head.bias"), ("… in a layer", "layers.0.attention.wz.weight"), \
                    ("… without a layer", "attention.wq.weight"), ("… of a layer without number", "layers..attention.wq.weight"):
     more = {f: {**v, name: Tensor(1, 2)} if f.endswith("pth") else v for f, v in two.items()}
-    stays(title, more, "how it is cut is not recorded")
+    stays(title, more, "does not record how it is sharded")
 one = {f: {**v, "b": Tensor(1)} if f == "consolidated.00.pth" else v for f, v in two.items()}
 stays("a parameter of one rank", one, "there are 22 tensors in mp_rank_01, but 23")
 bare = {f: {k: t for k, t in v.items() if "norm" in k} if f.endswith("pth") else v for f, v in two.items()}
@@ -177,7 +177,7 @@ check("by the user's rules", run.stdout.split() == ["scale.f32", "up.weight.f32"
 run = ruled(other, "up.* 0\n")
 check("rules that leave a parameter out", run.returncode == 4 and "scale" in run.stderr, f"{run.returncode} {run.stderr}")
 run = ruled(other, "up.* 0\nscale 0\n", "info")
-check("rules that cut what both ranks have", run.returncode == 0 and 'tp_rules cut 1 tensors' in run.stdout and '"scale"' in run.stdout, run)
+check("rules that cut what both ranks have", run.returncode == 0 and 'tp_rules join 1 tensors' in run.stdout and '"scale"' in run.stdout, run)
 run = ruled(other, "up.* 0\nscale replicated\n", "info")
 check("rules that do not", run.returncode == 0 and "tp_rules" not in run.stdout, run)
 

@@ -154,7 +154,7 @@ def same_items(folder, _):
 def not_named(folder, _):
     """Files of a save that the metadata do not name, of a framework and made: told, unless they are empty."""
     data = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "dcp/torch2.13/overwrite_fewer_w3")
-    good = any(n.startswith("__2_0.distcp is not read") for n in seen(data)[2])
+    good = any(n.startswith("__2_0.distcp is not shown") for n in seen(data)[2])
     parts(folder, model=[("w",)], optim=[("state", "w", "exp_avg")])
     open(os.path.join(folder, "model/__7_0.distcp"), "wb").close()
     good = good and not seen(folder)[2]
@@ -162,7 +162,7 @@ def not_named(folder, _):
         with open(os.path.join(folder, name), "wb") as f:
             f.write(b"x" * 50)
     code, files, notes = seen(folder)
-    return (good and code == 0 and [n.split(" is not read")[0] for n in notes] == ["model/__7_0.distcp", "optim/__3.metadata"] and
+    return (good and code == 0 and [n.split(" is not shown")[0] for n in notes] == ["model/__7_0.distcp", "optim/__3.metadata"] and
             files == ["w.f32", "optim/exp_avg/w.f32"]) or print(code, files, notes)
 
 

@@ -75,10 +75,10 @@ def chunk_of_zero():
         t = c.state["model.layers.0.weight"]
         t.size = t.chunks[0].sizes = c.w.size(0, 6)
         s.write(c)
-        s.refused("__0_0.distcp", "layers.0.weight", "holds data", "no elements")
+        s.refused("__0_0.distcp", "layers.0.weight", "holds data", "is empty")
         r = s.run("ls", None, "-R", *DEGRADED)
         assert b"layers.0.weight" not in r.stdout and b"layers.1.weight" in r.stdout, r.stdout
-        s.told("no elements", opts=DEGRADED)
+        s.told("is empty", opts=DEGRADED)
 
 
 def empty_tensor():
@@ -435,7 +435,7 @@ def composed_of_numbers():
     for other in (quantized(0.25, 3), quantized(0.5, 4), quantized(1, 3)):
         with Save() as s:
             made(s, quantized(0.5, 3), other)
-            s.refused("layers.0.weight", "differs from that in __0_0.distcp")
+            s.refused("layers.0.weight", "differs from the one in __0_0.distcp")
 
 
 def composed_of_composed():
@@ -453,7 +453,7 @@ def composed_of_which_a_chunk_is_lost():
         s.write(c)
         os.truncate(os.path.join(s.dir, "__1_0.distcp"), max(v.offset + v.length for v in c.storage.values() if v.relative_path == "__1_0.distcp"))
         s.refused("gone.distcp")
-        s.told('a chunk of "model.layers.0.weight", a tensor made of several others, is missing', opts=DEGRADED)
+        s.told('a chunk of "model.layers.0.weight", which consists of several tensors, is missing', opts=DEGRADED)
         s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
 
 

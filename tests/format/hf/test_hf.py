@@ -162,7 +162,7 @@ def unproven_shapes():
             assert b"t.u8" not in c.run("ls", None, "-R", "-o", "degraded").stdout
             assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
             c.told("t: all of it: " + shard(lost), opts=("-o", "degraded"))
-            c.told("only " + shard(lost) + " records", opts=("-o", "degraded"))
+            c.told(shard(lost) + " may hold more", opts=("-o", "degraded"))
             if lost == 2:
                 c.cat("s.u8", b"s", "-o", "degraded")
                 assert b'"t"' in c.run("cat", "LOST.json", "-o", "degraded,lost=omit").stdout
@@ -185,7 +185,7 @@ def missing_numbers():
         c.cat("u.u8", b"u")
         os.rename(os.path.join(c.dir, "shard-00002-model-00001-of-00002.safetensors"),
                   os.path.join(c.dir, "shard-00002-model-00001-of-00001.safetensors"))
-        c.refused("are of different saves: one has 2 files, the other 1")
+        c.refused("belong to different saves: one has 2 files, the other 1")
 
 
 def unread_index():

@@ -121,7 +121,7 @@ def the_list_of_names():
                 c.cat("b.f32", W["b"][2], "-o", "degraded", at=at)
                 assert b'"gone"' in c.run("cat", "LOST.json", "-o", "degraded,lost=omit", at=at).stdout
                 c.file("model/" + MAP, {"a.w": 1})
-                c.refused(shard(2), '"b"', inside + " does not name", at=at)
+                c.refused(shard(2), '"b"', inside + " does not list", at=at)
                 c.file("model/" + MAP, {"a.w": 1, "b": 2})
                 c.refused(shard(2), '"b"', "model-00002", inside, at=at)
                 c.cat("b.f32", W["b"][2], "-o", "degraded", at=at)
@@ -147,11 +147,11 @@ def a_tied_head_that_is_listed():
                 c.cat("lm_head.weight.f32", embedding, *opts)
                 assert "lm_head" not in c.run("info", None, *opts).stdout.decode()
             config({})
-            c.told('"lm_head.weight" is in no file')
+            c.told('"lm_head.weight" is listed in')
             c.cat(n + ".f32", embedding)
             assert c.run("cat", "lm_head.weight.f32").returncode != 0
             os.unlink(os.path.join(c.dir, "model/.hf_metadata/config.json"))
-            c.told('"lm_head.weight" is in no file')
+            c.told('"lm_head.weight" is listed in')
             config({"tie_word_embeddings": True})
             c.file("model/" + MAP, {n: 1, "lm_head.weight": 1, "draft.lm_head.weight": 1})
             c.refused(MAP, "lm_head.weight")
@@ -182,7 +182,7 @@ def the_last_rank_is_missing():
             moments(c, optimizer)
             os.unlink(os.path.join(c.dir, where, shard(2)))
             c.file(os.path.join(where, MAP), {"a.w": 1})
-            c.refused('"a.w"', "end at 2 of the 4 of dimension 0", "optim/exp_avg/a.w", "files of a rank are missing")
+            c.refused('"a.w"', "cover 2 of the 4 elements of dimension 0", "optim/exp_avg/a.w", "files of a rank are missing")
             r = c.run("cat", "a.w.f32", "-o", "degraded")
             assert r.returncode == 5 and W["a.w"][2].startswith(r.stdout), (r.returncode, r.stdout)
             c.told("a.w", opts=("-o", "degraded"))
@@ -208,7 +208,7 @@ def moments_of_another_shape():
     with Case() as c:  # more rows: of another save, or not all ranks are here
         weights(c, "model")
         moments(c, "optim", {"a.w": (5, 2), "b": (3,)})
-        c.refused("end at 4 of the 5", "or the optimizer belongs to another save")
+        c.refused("cover 4 of the 5", "or the optimizer belongs to another save")
 
 
 def parameters_of_another_model():
@@ -230,7 +230,7 @@ def masters():
 
 
 def bad_boxes():
-    for start, rows, part in (([0, 0], 4, "end at 2 of the 4"), ([1, 0], 4, "end at 3 of the 4"), ([0, 0], 2, "more than one piece"),
+    for start, rows, part in (([0, 0], 4, "cover 2 of the 4"), ([1, 0], 4, "cover 3 of the 4"), ([0, 0], 2, "more than one piece"),
                               ([1, 0], 3, "more than one piece"), ([3, 0], 5, "covered by nothing"), ([3, 0], 6, "cover 5 of the 6"),
                               ([2**60, 0], 4, "covered by nothing"), ([2**62, 0], 4, "larger than 2^64"), ([2**63 - 1, 0], 4, "larger than 2^64"), ([2**64 - 1, 0], 4, "does not fit"),
                               ([2, 1], 4, "covered by nothing")):

@@ -182,7 +182,7 @@ def lengths_that_lie():
     """Longer than the bucket, of other buckets, empty, negative: the buffer stays in bucket/, and the note says why."""
     for numel, part in (([65], "has 64 elements of param, but by per_bucket_numel_unpadded it has 65"), ([1 << 62], "it has 46116860"),
                         ([32, 32], "does not give the lengths of its buckets"), ([], "does not give the lengths of its buckets"), ([-1], "is not a list of numbers"),
-                        ([0], "it is empty"), ([63], "no parameter fits after element 0")):
+                        ([0], "it is empty"), ([63], "after element 0 of bucket 0 no parameter fits")):
         code, have, out, err = made(lambda s: None, numel)
         assert code == 0 and part in out and "is not mapped" in out, f"{numel}: {err} {out[-400:]}"
         assert "0 of 1 flat optimizer buffers are mapped" in out, out[-400:]
@@ -344,7 +344,7 @@ def a_group_is_the_rank_that_its_number_says():
 
 def a_shape_that_does_not_divide_a_bucket():
     """mcore_data of a bucket, as of any flattened tensor."""
-    for shape, part in (((65,), "not cut evenly"), ((48,), "boxes have"), ((8, 8), "one less"), ((0,), "boxes have")):
+    for shape, part in (((65,), "not divided evenly"), ((48,), "boxes have"), ((8, 8), "one less"), ((0,), "boxes have")):
         def edit(s, shape=shape):
             key = KEY % (0, 0, "exp_avg")
             s.boxes(key, (2, 32), [(0, (0, 0), (1, 32)), (1, (1, 0), (1, 32))])
@@ -365,7 +365,7 @@ def what_is_tried_is_bounded_for_all_buffers_together():
         s.finish(num_layers=layers)
         code, out, err = dump(tmp)
         assert code == 0, err
-        several, many = out.count("fit parameters in more than one way"), out.count("too many orders of parameters begin to fit")
+        several, many = out.count("fit parameters in more than one way"), out.count("too many orders of parameters fit")
         assert several + many == 20 and 14 <= several <= 17, (several, many, out[-1000:])
 
 

@@ -151,8 +151,8 @@ def stays(part, **how):
 
 def names_are_not_proved():
     rng = random.Random(6)
-    stays("fp32_from_fp16_params.0.1\" does not round to any weight", weights={"layers.0.fc.weight": wide("layers.0.fc.weight", rng)})
-    stays("does not round to any weight", groups=[list(reversed(GROUPS[0])), GROUPS[1]])
+    stays("fp32_from_fp16_params.0.1\" does not round to any", weights={"layers.0.fc.weight": wide("layers.0.fc.weight", rng)})
+    stays("does not round to any", groups=[list(reversed(GROUPS[0])), GROUPS[1]])
     one = [0x3f800000] * 16
     stays("as well as \"model.", masters={n: one for n in ("layers.0.fc.weight", "layers.1.fc.weight", "frozen.weight")})
     stays("a master of a group is missing", skip=["optimizer.fp32_from_fp16_params.0.1"])

@@ -273,7 +273,7 @@ def put(name, t, rank=None):
 
 without_bytes(edited(Model(tp=2, pp=2, **TIED), edit=other_head, optimizer=None), "tied", "a tied output layer with other bytes")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mixer.in_proj.weight", Mem((2, 2), [1] * 4).torch()), optimizer=None),
-              'how "decoder.layers.0.mixer.in_proj.weight" is cut is not recorded', "a name that is not in the table", contradicts=False)
+              'the save does not record how "decoder.layers.0.mixer.in_proj.weight" is sharded', "a name that is not in the table", contradicts=False)
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8, "bf16").torch(), 1), optimizer=None),
               "differs from its copy in mp_rank_00", "copies that differ")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8).torch(), 1), optimizer=None),
@@ -288,7 +288,7 @@ without_bytes(edited(Model(ep=2, **MOE), grouped=True, edit=lambda r, m: m.pop("
                      if r[2] == 0 else None, optimizer=None), "is in no file, but args.num_experts is 4", "an expert of one module that no rank has")
 for ranks in ({"tp": 2}, {"ep": 2}, {"tp": 2, "etp": 1, "ep": 2}):  # a rank's file with the matrices of its own experts
     without_bytes(edited(Model(**ranks, **MOE), grouped="matrix", optimizer=None, edit=lambda r, m: m.update(
-        {k: makelegacy.fresh(f"{r}", (8, 24)).bf16().torch() for k in m if k.endswith("weight1")})), 'weight1": it has all experts of a rank (GroupedMLP), which zerofs does not join',
+        {k: makelegacy.fresh(f"{r}", (8, 24)).bf16().torch() for k in m if k.endswith("weight1")})), 'weight1": it holds all experts of a rank (GroupedMLP), which zerofs does not join',
                   f"experts in one matrix of each rank, {ranks}", contradicts=False)
 without_bytes(edited(Model(**MOE), grouped="matrix", optimizer=None, edit_file=lambda r, v: v["args"].row[2].update(moe_ffn_hidden_size=7)),
               "dimension 1 of all ranks together is 48, but by args it is 56", "a matrix of experts that args contradict")
@@ -299,11 +299,11 @@ without_bytes(edited(Model(mtp_num_layers=3), optimizer=None, edit=lambda r, m: 
 for what, part, model in (
         ("an expert beyond the rank's", 'mp_rank_00_000!"decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight": it belongs to expert 2 of the rank, but args.num_experts is 4 on 2 ranks',
          edited(Model(ep=2, **MOE), edit=put("decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight", Mem((8, 6), [1] * 48, "bf16").torch()))),
-        ("a module that may be cut", 'mp_rank_00!"decoder.layers.0.self_attention.linear_q_down_proj.weight": whether the ranks share it is recorded neither in args nor in its attributes',
+        ("a module that may be cut", 'mp_rank_00!"decoder.layers.0.self_attention.linear_q_down_proj.weight": neither args nor its attributes record whether it is replicated',
          edited(Model(tp=2, **MLA), edit_file=lambda r, v: v["args"].row[2].pop("q_lora_rank"))),
         ("an extent beyond 64 bits", 'mp_rank_00!"decoder.layers.0.self_attention.linear_qkv.weight": the product of its sizes exceeds 64 bits',
          edited(Model(tp=4), edit=put("decoder.layers.0.self_attention.linear_qkv.weight", Mem((1 << 62, 0), []).torch()))),
-        ("a gated unit of odd rows", 'mp_rank_00!"decoder.layers.0.mlp.linear_fc1.weight": its 23 rows are not two halves of a gated unit',
+        ("a gated unit of odd rows", 'mp_rank_00!"decoder.layers.0.mlp.linear_fc1.weight": its 23 rows cannot be the two halves of a gated linear unit',
          edited(Model(), edit=put("decoder.layers.0.mlp.linear_fc1.weight", Mem((23, 8), [1] * 184, "bf16").torch()),
                 edit_file=lambda r, v: v["args"].row[2].pop("ffn_hidden_size"))),
         ("a norm of two dimensions", 'mp_rank_00!"decoder.layers.0.input_layernorm.weight": it has 2 dimensions, expected 1',
@@ -446,13 +446,13 @@ for what, part, change in (
         ("masters that are no vector", "its masters are not one vector of at least numel_unpadded elements", lambda types, v: v.update(param=Mem((2, 2), [0] * 4).torch())),
         ("more elements than there are", "its masters are not one vector of at least numel_unpadded elements", lambda types, v: v.update(numel_unpadded=1 << 40)),
         ("two types", "it holds several dtypes, or is not coalesced", lambda types, v: types.update({(makelegacy.FLOAT32, makelegacy.FLOAT32): v})),
-        ("a chunk too many", "buffer 1 of optimizer 0: the virtual pipeline chunk it belongs to is not recorded", lambda types, v: None),
+        ("a chunk too many", "buffer 1 of optimizer 0: the save does not record the virtual pipeline chunk it belongs to", lambda types, v: None),
 ):
     got, notes, err = buffers(change, {} if what == "a chunk too many" else None)
     check(f"a buffer with {what} has no map", not err and any("mp_rank_00/distrib_optim.pt: " in n and part in n for n in notes) and
           ("", EMB[1:-1]) in got and not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 got, notes, err = tree(edited(Twins(layers=[[2]]), optimizer="flat").files())
-check("two orders of a buffer", not err and any("the parameters round to the weights in more than one order" in n for n in notes) and
+check("two orders of a buffer", not err and any("the masters round to the weights in more than one order of the parameters" in n for n in notes) and
       not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 
 
@@ -573,7 +573,7 @@ check("degraded: weights without those states", not err and any("distrib_optim.p
       all(got.get(k, ())[1:] == v[1:] for k, v in in_ranks(flat).items()), f"{err} {notes}")
 bare = edited(Model(tp=2, pp=2), optimizer=None, edit_file=lambda r, v: v.pop("args")).files()
 bare.pop("mp_rank_01_000/model_optim_rng.pt")
-refused("a missing rank, without args", bare, "mp_rank_01_000/model_optim_rng.pt", "is missing: by the names of the folders there are 2 tensor, 2 pipeline and 1 expert")
+refused("a missing rank, without args", bare, "mp_rank_01_000/model_optim_rng.pt", "is missing, although by the names of the folders there are 2 tensor, 2 pipeline and 1 expert")
 refused("a missing expert rank", lacks("mp_rank_01_001/model_optim_rng.pt", Model(tp=2, ep=2, etp=1, **MOE)), "mp_rank_01_001")
 files = Model(tp=2, ep=2, etp=1, **MOE).files()
 files["mp_rank_01_000/model_optim_rng.pt"] = files["mp_rank_00_000/model_optim_rng.pt"]
@@ -588,8 +588,8 @@ refused("an expert rank too many", {**Model(ep=2, **MOE).files(), "mp_rank_00_00
 refused("two folders of one rank", {**Model(tp=2).files(), "mp_rank_1/model_optim_rng.pt": Model(tp=2).files()["mp_rank_01/model_optim_rng.pt"]},
         "are of the same rank: the saves of two runs are mixed", '"mp_rank_01"', '"mp_rank_1"')
 refused("a model that is a list", edited(Model(tp=2), edit_file=lambda r, v: v.update(model=[1]) if r[0] == 1 else None).files(),
-        'mp_rank_01/model_optim_rng.pt: "model" is not a mapping of names')
-refused("a file that is a list", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": [1]}, "mp_rank_01/model_optim_rng.pt: it does not hold a dict")
+        'mp_rank_01/model_optim_rng.pt: "model" does not map names to tensors')
+refused("a file that is a list", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": [1]}, "mp_rank_01/model_optim_rng.pt: it is not a dict")
 refused("a master that is no tensor", edited(Model(tp=2), edit_file=lambda r, v: v["optimizer"]["fp32_from_fp16_params"][1].__setitem__(0, None)).files(),
         "mp_rank_00/model_optim_rng.pt", "optimizer.fp32_from_fp16_params[1][0]")
 refused("three numbers", {k.replace("mp_rank_00_000", "mp_rank_00_000_000"): v for k, v in Model(tp=2, pp=2).files().items()}, "mp_rank_00_000_000",

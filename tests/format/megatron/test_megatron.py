@@ -326,7 +326,7 @@ def damaged_saves():
         (lambda d: without(d, "metadata.json"), "metadata.json, which is written last, is missing"),
         (lambda d: only(d, "common.pt"), "metadata.json, which is written last, is missing"),
         (lambda d: put(d, "metadata.json", b'{"sharded_backend": "parquet"}'), 'sharded_backend "parquet"'),
-        (lambda d: without(d, ".metadata"), "torch_dist, but .metadata, which says where the tensors are, is missing"),
+        (lambda d: without(d, ".metadata"), "torch_dist, but .metadata, which lists the tensors, is missing"),
         (lambda d: cut(d, ".metadata", 3000), ".metadata"),
         (lambda d: without(d, "__1_0.distcp"), "__1_0.distcp"),
         (lambda d: cut(d, "__1_0.distcp", 5000), "__1_0.distcp"),
@@ -363,7 +363,7 @@ def lost_settings():
 
 def refused_arithmetic():
     """mcore_data that does not divide the stored shape, and a range that is missing or there twice."""
-    for change, part in ((lambda s, k: s.mcore[k].update(nd_reformulated_orig_global_shape=(2, 5, 3)), "not cut evenly"),
+    for change, part in ((lambda s, k: s.mcore[k].update(nd_reformulated_orig_global_shape=(2, 5, 3)), "not divided evenly"),
                          (lambda s, k: s.mcore[k].update(nd_reformulated_orig_global_shape=(4, 4, 3)), "boxes have"),
                          (lambda s, k: s.mcore[k].update(nd_reformulated_orig_global_shape=(2, 4, 3, 1)), "one less")):
         with Case() as c:

@@ -161,8 +161,8 @@ def the_common_state_in_metadata():
 
 def parts_that_are_missing():
     """Weights: never without.  Anything else: with -o degraded only."""
-    for gone, said in (("model/dist_ckpt", "model is in model/dist_ckpt"), ("optimizer/dist_ckpt", "optimizer is in optimizer/dist_ckpt"),
-                       ("optimizer/dist_ckpt/metadata.json", "optimizer is in optimizer/dist_ckpt"),
+    for gone, said in (("model/dist_ckpt", "model in model/dist_ckpt"), ("optimizer/dist_ckpt", "optimizer in optimizer/dist_ckpt"),
+                       ("optimizer/dist_ckpt/metadata.json", "optimizer in optimizer/dist_ckpt"),
                        ("extra/dist_ckpt", "rng_state in extra/dist_ckpt")):
         with Verl() as c:
             model, _ = c.save()
@@ -243,9 +243,9 @@ def manifests_that_say_otherwise():
             c.manifest(contents(optimizer=entry))
             c.refused("ckpt_contents.json", '"optimizer"')
         c.manifest({**contents(), "model": {"path": "m", "format": "gguf"}})
-        c.refused("ckpt_contents.json", "the model is in m in the format gguf")
+        c.refused("ckpt_contents.json", "the model in m in the format gguf")
         c.manifest(contents(**{f"x{i}": {"path": f"{p}/dist_ckpt", "format": DIST} for i, p in enumerate("abc")}))
-        c.refused("x0 is in a/dist_ckpt")
+        c.refused("x0 in a/dist_ckpt")
         for p in "abc":
             shutil.copytree(os.path.join(c.dir, c.at, "extra/dist_ckpt"), os.path.join(c.dir, c.at, p, "dist_ckpt"))
         c.refused("more than 4 directories")

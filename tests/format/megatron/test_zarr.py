@@ -151,7 +151,7 @@ def both_spellings_of_objects():
         s.make()
         s.file("rng_state/shard_0.1_1.pt", b"x")
         s.file("rng_state/shard_0.1_1.2.pt", b"x")
-        s.refused("rng_state/shard_0.1_1.", "another file also holds the object at 0.1")
+        s.refused("rng_state/shard_0.1_1.", "0.1 is also in another file")
     with Save() as s:
         s.make()
         s.file("rng_state/shard_0.1_2.3.pt", tf.archive([1]))
@@ -283,7 +283,7 @@ def a_common_file_that_is_missing():
     with Save() as s:
         s.make()
         os.remove(s.path("common.pt"))
-        s.refused("common.pt", "args, iteration and the optimizer's settings", "the file is missing")
+        s.refused("common.pt", "args, iteration and the optimizer's settings", "is missing")
         s.told("common.pt: args, iteration and", opts=DEGRADED)
 
 

@@ -26,8 +26,8 @@ expect("a tensor of one rank only", {"rank0.pt": {"model": {"w": A}}, "rank1.pt"
        {":w": A, ":v": B})
 refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "only 2 of 3")
 
-refused("one rank twice in place of another", {"rank0.pt": {"w": A}, "rank00.pt": {"w": A}, "rank2.pt": {"w": A}}, "rank0.pt and rank00.pt are of one rank")
-refused("one rank twice", {"rank0.pt": {"w": A}, "rank1.pt": {"w": A}, "rank_1.pt": {"w": A}}, "are of one rank")
+refused("one rank twice in place of another", {"rank0.pt": {"w": A}, "rank00.pt": {"w": A}, "rank2.pt": {"w": A}}, "rank0.pt and rank00.pt belong to the same rank")
+refused("one rank twice", {"rank0.pt": {"w": A}, "rank1.pt": {"w": A}, "rank_1.pt": {"w": A}}, "belong to the same rank")
 groups = {f"optim{k:02d}_rank_{r}.pt": {f"s{k}": A} for k in range(20) for r in (0, 1)}
 weights = {f"zmodel_rank_{r}.pt": {"w": B} for r in (0, 1)}
 expect("weights behind twenty optimizers", {**groups, **weights},
@@ -184,12 +184,12 @@ def shards_of(**second):
 expect("two shards", shards_of(), {":w": W})
 SAVES = "two saves are mixed"
 for what, second, why in (
-        ("another list of shards", {"of": [(0, 5), (5, 8), (8, 10)]}, f'it is cut in 3 shards, but in 2 in "rank0.pt": {SAVES}'),
-        ("a shard in another place", {"of": [(0, 4), (5, 10)]}, f'shard 0 is said to span 0 … 4 of dimension 0, but 0 … 5 in "rank0.pt": {SAVES}'),
+        ("another list of shards", {"of": [(0, 5), (5, 8), (8, 10)]}, f'it has 3 shards, but 2 in "rank0.pt": {SAVES}'),
+        ("a shard in another place", {"of": [(0, 4), (5, 10)]}, f'shard 0 spans 0 … 4 of dimension 0 here, but 0 … 5 in "rank0.pt": {SAVES}'),
         ("a tensor of another shape", {"shape": (10, 5), "tensor": Tensor(*range(25), shape=(5, 5))},
          f'it is float32 [10, 5], but float32 [10, 4] in "rank0.pt": {SAVES}'),
-        ("a shard that is shorter than is said", {"tensor": rows(5, 6)}, "shard 0 has not the shape that its metadata says"),
-        ("a shard of one dimension", {"tensor": Tensor(*range(20))}, "the rank's piece is float32 of 1 dimensions, the whole float32 of 2")):
+        ("a shard that is shorter than is said", {"tensor": rows(5, 6)}, "shard 0 does not have the shape in its metadata"),
+        ("a shard of one dimension", {"tensor": Tensor(*range(20))}, "the rank's part is float32 of 1 dimensions, but the whole tensor is float32 of 2")):
     files = shards_of(**second)
     files["rank1.pt"]["z"] = A  # read while the reason is kept
     tree = Tree(files)
@@ -199,7 +199,7 @@ for what, piece in (("a DTensor", DTensor(rows(0), (1, 4), (1,), [0], [replicate
     for f in files.values():
         f["whole"] = A
     tree = expect(f"a shard that is {what}", {"rank0.pt": {"whole": A}, "rank1.pt": files["rank1.pt"]}, {":whole": A})
-    check(f"a shard that is {what}: the note", "rank1.pt: \"w\" is left out: the rank's piece is not a plain tensor" in tree.notes, tree.notes)
+    check(f"a shard that is {what}: the note", "rank1.pt: \"w\" is left out: the rank's part is not a plain tensor" in tree.notes, tree.notes)
 tree = Tree({"rank0.pt": {"w": Sharded(row[:1], world=3)}, "rank1.pt": {"w": Sharded(row[1:], world=3)}})
 check("ranks of three", tree.code == 1 and tree.err.endswith("rank0.pt: saved by 3 ranks, but there are files of 2: some are missing"), tree.err)
 tree = Tree({"rank0.pt": {"w": Sharded(row[:1], world=3)}, "rank1.pt": {"w": Sharded(row[1:], world=3)}}, degraded=True)
@@ -207,7 +207,7 @@ check("the same, degraded", tree.has(":w", W) and "rank0.pt was saved by 3 ranks
 lie = rank_files((2,), [shard(0)], [rows(0, 1, 2, 3, 4), Tensor(*range(20))])
 tree = Tree(lie)
 check("a piece of one dimension", tree.code == 1 and tree.err.endswith(
-    "model_world_size_2_rank_1.pt!w!: the rank's piece is float32 of 1 dimensions, the whole float32 of 2"), tree.err)
+    "model_world_size_2_rank_1.pt!w!: the rank's part is float32 of 1 dimensions, but the whole tensor is float32 of 2"), tree.err)
 
 # ---- what every rank repeats ----------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ class Half:
 
 def other_copy(name, made_files):
     t = Tree(made_files)
-    check(name, t.code != 0 and all(w in t.err for w in ("rank_2.pt!", 'a copy of that in "optim_world_size_4_rank_0.pt"')), t.err)
+    check(name, t.code != 0 and all(w in t.err for w in ("rank_2.pt!", 'a copy of the one in "optim_world_size_4_rank_0.pt"')), t.err)
 
 
 BOTH = ("rank_0.pt", "rank_1.pt")

@@ -74,7 +74,7 @@ for what, root in (('an object of "made.Thing"', Thing()), ("a dict", {}), ("a l
         root["s"] = Storage([1, 2])
     else:
         root.append(Storage([1, 2]))
-    refused(f"a storage without a tensor in {what}", {"m.pt": root}, f"m.pt: 1 storage, but no tensor that could be shown; at its top is {what}")
+    refused(f"a storage without a tensor in {what}", {"m.pt": root}, f"m.pt: this file has 1 storage, but no tensor that can be shown; its outermost value is {what}")
 tree = expect("bytes of a module", {"m.pt": {"l._extra_state": io.BytesIO(b"abc"), "w": A}}, {":w": A})
 check("they are a file", tree.blob.get("extra/l._extra_state") == "abc", tree.blob)
 
@@ -166,7 +166,7 @@ class Wrapper:
 
 
 tree = expect("a part that is called as another tensor", {"m.pt": {"w.scale": A, "w": Wrapper(scale=B, int_data=C)}}, {":w.scale": A, ":w.int_data": C})
-check("which is told", tree.notes == ['m.pt: part "w.scale" of a tensor has the name of another tensor and is left out'], tree.notes)
+check("which is told", tree.notes == ['m.pt: part "w.scale" of a tensor is left out, because another tensor has its name'], tree.notes)
 tree = expect("attributes that are no tensors", {"m.pt": {"v": Wrapper(x=A, block_size=64, layout=None), "w": Wrapper(y=Wrapper(z=B, zero="int"))}},
               {":v.x": A, ":w.y.z": B})
 check("are named", tree.notes == [f"m.pt: attributes that are not tensors are not shown: AffineQuantizedTensor.{a}" for a in ("block_size", "zero")],
@@ -186,7 +186,7 @@ def nested(n):
 
 expect("900 in one another", {"m.pt": {"w": nested(900)}},
        {":w" + ".x" * 900 + ".int_data": A, ":w" + ".x" * 900 + ".scale": B})
-refused("and more than a thousand", {"m.pt": {"w": nested(1100)}}, "composed of too many tensors")
+refused("and more than a thousand", {"m.pt": {"w": nested(1100)}}, "consists of too many tensors")
 
 # ---- training checkpoints ------------------------------------------------------------------------------
 
@@ -242,10 +242,10 @@ for name, noted in ("m.bin", True), ("copy", False):
     check(f"weights in {name} beside safetensors: {'a note' if noted else 'no word'}",
           tree.code == 0 and ["not shown" in n for n in tree.notes] == [True] * noted, f"{tree.err} {tree.notes}")
 pair = {f"{n}.bin.index.json": json.dumps({"weight_map": {"a": "x.bin"}}).encode() for n in ("one", "two")}
-refused("two indices", {**pair, "x.bin": {"a": A}}, "two indices are here, one.bin.index.json and two.bin.index.json; point at one of them")
-for said, told in ((5, "(no text)"), ("../x.bin", "../x.bin")):
+refused("two indices", {**pair, "x.bin": {"a": A}}, "there are two indices here, one.bin.index.json and two.bin.index.json. Point at one of them")
+for said, told in ((5, "(not a string)"), ("../x.bin", "../x.bin")):
     refused(f"an index that names {said}", {"pytorch_model.bin.index.json": json.dumps({"weight_map": {"a": said}}).encode(), "x.bin": {"a": A}},
-            f'tensor "a" is said to be in "{told}", expected the name of a file beside the index')
+            f'the file of tensor "a" is "{told}", expected the name of a file next to the index')
 expect("two optimizers of one name", {"pytorch_model.bin": {"w": A}, "optimizer.bin": optimizer(B), "optimizer.pt": optimizer(C)},
        {":w": A, "optim/exp_avg:optimizer.0": B, "optim/exp_avg:optimizer_1.0": C})
 expect("several models of accelerate", {"pytorch_model.bin": {"w": A}, "pytorch_model_1.bin": {"w": B},

@@ -280,7 +280,7 @@ static void refuses_rules_that_do_not_fit(void **state)
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_COPIES, .rows = 1}, 0, even, "0 dimensions");
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_DIM, .rows = 9}, 2, even, "9 rows");
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 3}, 2, even, "equal width");
-    refused(&(struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 0}, 2, even, "no sub");
+    refused(&(struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 0}, 2, even, "0 sub-parameters");
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 2, .width = width}, 2, even,
             "recorded widths");
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 2, .width = huge}, 2, even,
@@ -306,7 +306,7 @@ static void refuses_shards_of_other_types(void **state)
     }
     assert_false(zf_cut_draft(&c, f.b, whole_spot, f.draft, &check, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
-               "the shard of rank 1 is of another type than that of rank 0");
+               "the shard of rank 1 has another dtype than that of rank 0");
     zf_copy_check_fini(&check);
     end(&f);
 }
@@ -342,7 +342,7 @@ static void proves_that_boxes_tile(void **state)
     assert_ok(zf_cut_prove(&c, &err), &err);
     not_proved(overlap, 2, ZF_E_FORMAT, "overlaps one of rank 0");
     not_proved(hole, 2, ZF_E_FORMAT, "8 elements");
-    not_proved(outside, 2, ZF_E_FORMAT, "leaves the whole");
+    not_proved(outside, 2, ZF_E_FORMAT, "outside the whole");
 
     /* a row in 4,096 pieces, and in one more */
     enum { MOST_BOXES = 4096 };
@@ -360,7 +360,7 @@ static void proves_that_boxes_tile(void **state)
         c = (struct zf_cut){.ndim = 1, .n_ranks = 1, .shape = row, .part = &many};
         assert_int_equal(zf_cut_prove(&c, &err), n == MOST_BOXES);
     }
-    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "it is cut in more than 4096 pieces");
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "it has more than 4096 pieces");
     c = (struct zf_cut){.ndim = 2, .n_ranks = 2, .shape = large, .part = two};
     assert_false(zf_cut_prove(&c, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "the whole is beyond 64 bits");

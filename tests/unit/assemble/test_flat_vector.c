@@ -160,7 +160,7 @@ static void refusals(void **state)
     refuse(&g, "group 3 have 17 elements, but its 3 partitions hold 15");
     g.part[0].n = g.part[1].n = 6;
     g.part[2].n = 11;
-    refuse(&g, "hold 23 (at most 5 of padding expected)");
+    refuse(&g, "hold 23 (expected at most 5 elements of padding)");
     g.part[2].n = 5;
     g.part[1].n = 5;
     refuse(&g, "the partition of group 3 has 5 elements, expected 6 as on other ranks");

@@ -125,7 +125,7 @@ static void the_missing_file_is_named(void **state)
     assert_string_equal(missing("o[_d-%d]_t-%t.pt", FILES("d/o_t-0.pt", "d/o_d-0_t-1.pt"), &err),
                         "d");
     assert_string_equal(missing(two, FILES("d/t-2-of-2_d-0.pt"), &err), "d");
-    assert_non_null(strstr(err.msg, "number 2 of only 2"));
+    assert_non_null(strstr(err.msg, "the number 2, but there are only 2"));
     assert_string_equal(missing("a%a_b%b.pt", FILES("d/a9999_b9999.pt"), &err), "d");
     assert_int_equal(err.code, ZF_E_LIMIT);
 }

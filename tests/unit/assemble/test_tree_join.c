@@ -198,7 +198,7 @@ static void stages_share(void **state)
         (void)put(&w, 1, "", "b", "def");
         (void)put(&w, 2, "", "b", other ? "deg" : "def");
         if (other) {
-            refused(&w, "\"b\": it is in several pipeline stages, but what mp_rank_02 has of it "
+            refused(&w, "\"b\": several pipeline stages hold it, but in mp_rank_02 it "
                         "differs from mp_rank_01");
             assert_true(w.j.stages_differ);
         } else {
@@ -233,7 +233,7 @@ static void stages_that_differ_are_told(void **state)
     begin(&w, 2, 2);
     for (uint32_t k = 0; k < 4; k++)
         (void)put(&w, k, "", "both", k == 3 ? "abd" : "abc");
-    refused(&w, "\"both\": it is in several pipeline stages, but what mp_rank_02 has of it differs "
+    refused(&w, "\"both\": several pipeline stages hold it, but in mp_rank_02 it differs "
                 "from mp_rank_00");
     assert_true(w.j.stages_differ);
     expect(&w, "mp_rank_00|both=abc mp_rank_01|both=abc mp_rank_02|both=abc mp_rank_03|both=abd");
@@ -251,7 +251,7 @@ static void ranks_must_have_the_same(void **state)
     (void)put(&w, 1, "optim", "b", "abc");
     refused(&w, "there are 2 tensors in mp_rank_01, but 1 in mp_rank_00");
     (void)put(&w, 0, "optim", "c", "abc");
-    refused(&w, "\"optim/c\": it is not there in mp_rank_01");
+    refused(&w, "\"optim/c\": it is missing in mp_rank_01");
     expect(&w, "mp_rank_00|a=abc mp_rank_00/optim|c=abc mp_rank_01|a=abc mp_rank_01/optim|b=abc");
     end(&w);
 
@@ -261,7 +261,7 @@ static void ranks_must_have_the_same(void **state)
     struct zf_draft *d = zf_build_tensor(w.b, (struct zf_spot){"mp_rank_01", "a", 1},
                                          (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(d, &err);
-    refused(&w, "\"a\": it is of another type in mp_rank_01");
+    refused(&w, "\"a\": it has another dtype in mp_rank_01");
     assert_false(w.j.stages_differ);
     end(&w);
 }

@@ -76,7 +76,7 @@ static void test_sharded_alone(void **state)
 
     (void)state;
     assert_int_equal(golden_tensors(c, "", json_object_get(e, "tensors")), 6);
-    assert_true(golden_note(c, "the number of ranks is not recorded"));
+    assert_true(golden_note(c, "no index that records the number of ranks"));
     json_decref(e);
 }
 

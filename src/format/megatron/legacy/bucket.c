@@ -211,11 +211,11 @@ static const char *bucket_why(enum walk_kind kind)
 {
     switch (kind) {
     case WALK_NONE:
-        return "in no order do the parameters round to the weights";
+        return "the masters round to the weights in no order of the parameters";
     case WALK_SEVERAL:
-        return "the parameters round to the weights in more than one order";
+        return "the masters round to the weights in more than one order of the parameters";
     default:
-        return "too many orders of the parameters begin to fit the weights";
+        return "too many orders of the parameters fit the weights at their beginning";
     }
 }
 
@@ -303,7 +303,7 @@ static bool bucket_map_optimizer(struct legacy_save *ls, struct legacy_rank *r, 
         n += zf_pv_kind(zf_pv_key(o, i)) == ZF_PV_INT && zf_pv_is_map(zf_pv_val(o, i));
     for (uint64_t i = 0; i < zf_pv_len(o); i++) {
         struct bucket_map m = {.ls = ls, .r = r, .t = t};
-        const char *why = "the virtual pipeline chunk it belongs to is not recorded";
+        const char *why = "the save does not record the virtual pipeline chunk it belongs to";
 
         if (!zf_pv_is_map(zf_pv_val(o, i)) || zf_pv_kind(zf_pv_key(o, i)) != ZF_PV_INT ||
             !zf_pv_u64(zf_pv_key(o, i), &gbuf))

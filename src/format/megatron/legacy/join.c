@@ -91,9 +91,8 @@ static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *er
     if (name->cut != LEGACY_EITHER)
         return true;
     if (rows == 0 && p->attr == LEGACY_ATTR_UNSAID && ranks > 1) {
-        return zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "whether the ranks share it is recorded neither in args nor in its attributes");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "neither args nor its attributes record whether it is replicated");
     }
     name->cut = rows > 0 ? (p->weight.ref.shape[0] == rows ? LEGACY_COPY : LEGACY_ROWS)
                          : (p->attr == LEGACY_ATTR_CUT ? LEGACY_ROWS : LEGACY_COPY);
@@ -111,8 +110,8 @@ static bool join_alone(const struct legacy_join *j, struct legacy_part *p, struc
     if (zf_mesh_parts(m, ZF_AXIS_TENSOR) > 1 || zf_mesh_parts(m, ZF_AXIS_EXPERT) > 1 ||
         j->files->expert_tensor > 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "it has all experts of a rank (GroupedMLP), which zerofs does not join over "
-                       "%u tensor and %u expert ranks",
+                       "it holds all experts of a rank (GroupedMLP), which zerofs does not join "
+                       "over %u tensor and %u expert ranks",
                        zf_mesh_parts(m, ZF_AXIS_TENSOR), zf_mesh_parts(m, ZF_AXIS_EXPERT));
     }
     p->is.cut = LEGACY_COPY;
@@ -174,7 +173,7 @@ static bool join_shape(const struct legacy_part *p, struct legacy_whole *w, stru
             return false;
     if (w->cut == LEGACY_GATED && p->weight.ref.shape[0] % 2 != 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "its %llu rows are not two halves of a gated unit",
+                       "its %llu rows cannot be the two halves of a gated linear unit",
                        (unsigned long long)p->weight.ref.shape[0]);
     }
     return true;
@@ -298,7 +297,7 @@ static bool join_count(struct legacy_join *j, struct zf_err *err)
 
         if (!legacy_names_parse(p->name, p->name_n, j->settings, &p->is)) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "how \"%.120s\" is cut is not recorded", p->name);
+                           "the save does not record how \"%.120s\" is sharded", p->name);
         }
         if (p->is.mtp && p->is.layer >= join_mtp_most(j)) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "args.mtp_num_layers is %llu",

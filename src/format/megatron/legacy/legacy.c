@@ -133,7 +133,7 @@ static bool legacy_read_all(struct legacy_save *ls, struct zf_err *err)
             return false;
         n += !ls->rank[i].lost;
     }
-    return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no rank's folder has a readable %s",
+    return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "none of the ranks has a readable %s",
                             ls->files.model);
 }
 
@@ -169,7 +169,7 @@ static bool legacy_order_known(const struct legacy_save *ls, struct zf_err *err)
         if (strstr(ls->part.at[i].name, "query_key_value")) {
             return zf_fail(
                 err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                "checkpoint_version is %g, in which the rows of \"%.80s\" are in another order",
+                "checkpoint_version is %g, which has the rows of \"%.80s\" in another order",
                 ls->version, ls->part.at[i].name);
         }
     }
@@ -217,10 +217,10 @@ static bool legacy_note_unmapped(struct legacy_save *ls, const struct legacy_joi
         mapped += !j->whole.at[i].partial &&
                   legacy_find(&ls->part.at[j->whole.at[i].slot[0] - 1], LEGACY_MASTER);
     }
-    return !why ||
-           zf_build_note(ls->b, err,
-                         "%zu parameters have masters and states from flat buffers, %zu do not: %s",
-                         mapped, n, why);
+    return !why || zf_build_note(ls->b, err,
+                                 "masters and states of %zu parameters are read from flat buffers, "
+                                 "those of %zu are not: %s",
+                                 mapped, n, why);
 }
 
 static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
@@ -285,8 +285,8 @@ static bool legacy_arrange(struct legacy_save *ls, struct zf_err *err)
         char *path = zf_arena_fmt(ls->a, err, "%s/%s", missing, ls->files.model);
 
         return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "%s %s: %s %u tensor, %u pipeline and %u expert ranks", path,
-                               zf_absent(ls->st, path, why),
+                               "%s %s, although %s %u tensor, %u pipeline and %u expert ranks",
+                               path, zf_absent(ls->st, path, why),
                                ls->files.said ? "by args there are"
                                               : "by the names of the folders there are",
                                zf_mesh_parts(&ls->files.mesh, ZF_AXIS_TENSOR),
@@ -312,8 +312,8 @@ static bool legacy_distrib_is_whole(struct legacy_save *ls, struct zf_err *err)
             const char *path = legacy_files_distrib(r->file, ls->a, err);
 
             return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                   "%s %s: %s has one, and both ranks have an optimizer", path,
-                                   zf_absent(ls->st, path, why), has->dir);
+                                   "%s %s, although %s has one and both ranks have an optimizer",
+                                   path, zf_absent(ls->st, path, why), has->dir);
         }
     }
     return true;
@@ -323,8 +323,8 @@ static bool legacy_note_optim(struct legacy_save *ls, struct zf_err *err)
 {
     return ls->files.n_optim == 0 ||
            zf_build_note_on(ls->b, ZF_NOTE_UNSHOWN, "optim.pt", err,
-                            "the optimizer is not shown: optim.pt of %u folders holds parts of "
-                            "vectors, and which parameters these belong to is not recorded",
+                            "the optimizer is not shown: the save does not record which parameters "
+                            "the vectors in optim.pt of %u folders belong to",
                             ls->files.n_optim);
 }
 

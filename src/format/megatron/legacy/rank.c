@@ -61,7 +61,8 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
     struct zf_visit visit = {.fn = rank_leaf, .ctx = x};
 
     if (!zf_pv_is_map(v))
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a mapping of names", x->key);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" does not map names to tensors",
+                       x->key);
     return zf_torch_visit(x->t, v, NULL, x->ls->o->lim, &visit, err);
 }
 
@@ -90,8 +91,8 @@ static bool rank_models_in_order(const struct rank_reading *x, const struct zf_p
             continue;
         if (!x->r->numbered || strtoull(text + 5, NULL, 10) >= x->r->n_chunks) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "there is \"%.20s\", %s: chunks of a virtual pipeline are missing, or "
-                           "two models are mixed",
+                           "it has \"%.20s\", %s: chunks of a virtual pipeline are missing, or two "
+                           "models are mixed",
                            text, x->r->numbered ? "but not all before it" : "and also \"model\"");
         }
     }
@@ -222,8 +223,7 @@ bool legacy_rank_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, st
 
     if (!ls->said && zf_pv_int(zf_pv_get(root, "iteration"), &step))
         zf_build_step(ls->b, step);
-    bool ok =
-        zf_pv_is_map(root) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it does not hold a dict");
+    bool ok = zf_pv_is_map(root) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a dict");
     ok = ok && rank_draft_extra(ls, x.r, t, err) && rank_agree(ls, x.r, t, err) &&
          rank_read_models(&x, err) && legacy_optim_read(ls, x.r, t, err);
     zf_auto_out(&x.name);
