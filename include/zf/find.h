@@ -8,7 +8,7 @@
  * match.c      which family fits a directory, and how well; table.def lists them, foreign.c knows what is not read
  * latest.c     the save that a run directory names as its latest
  * saves.c      the saves in a directory, or nearest below it: a struct zf_save_dir each; save_name.c reads their names
- * save_word.c  which of them -o tag= means, a step or a word; whole.c the newest that lacks nothing
+ * pick.c       which of them -o tag= means, a step or a word; whole.c the newest that lacks nothing
  * loose.c      weight files next to saves; newer.c saves that are newer than the one that is shown
  *
  * open.c then lets the family describe the save, adds the side files (sidefiles.c), notes what is missing or not shown

@@ -26,7 +26,7 @@
 #include "foreign.h"
 #include "latest.h"
 #include "save_name.h"
-#include "save_word.h"
+#include "pick.h"
 #include "saves.h"
 #include "table.h"
 
@@ -98,7 +98,7 @@ static bool locate_several(const struct zf_saves *s, const char *above, struct z
 {
     char list[200];
 
-    save_word_list(s, above, list, sizeof list);
+    saves_print(s, above, list, sizeof list);
     if (saves_are_parts(s)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "there are several models in one directory (a Diffusers pipeline?): %s. "
@@ -129,7 +129,7 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
     }
     if (s->n > 1 && save_name_is_unsharded(last, s->at[s->n - 2].path))
         last = s->at[s->n - 2].path;
-    save_word_note(s, last, true, l->note);
+    pick_note(s, last, true, l->note);
     return last;
 }
 
@@ -271,7 +271,7 @@ static enum locate_next locate_no_latest(struct located *l, bool fits, const str
         return NEXT_DONE;
     }
     if (s.n > 0)
-        save_word_list(&s, NULL, list, sizeof list);
+        saves_print(&s, NULL, list, sizeof list);
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "the latest save is recorded as \"%.60s\", which does not exist. Found: %s (-o "
                   "tag=NAME selects one)",
@@ -356,7 +356,7 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
         return NEXT_DONE;
     }
     if (o->tag && !zf_store_has(l->dir, o->tag, ZF_ENTRY_DIR)) {
-        (void)save_word_none(l->dir, o, o->tag, err);
+        (void)pick_none(l->dir, o, o->tag, err);
         return NEXT_FAILED;
     }
     if (o->tag)
@@ -512,7 +512,7 @@ static bool locate_any(struct zf_store *st, const struct zf_open_opts *o, struct
     }
     out->dir = zf_store_ref(st);
     if (o->tag) {
-        if (!save_word_resolve(st, o, &tag, out->note, err) || !locate_enter_run(out, tag, err))
+        if (!pick_by_tag(st, o, &tag, out->note, err) || !locate_enter_run(out, tag, err))
             return false;
         here.tag = *tag ? tag : NULL;
     }

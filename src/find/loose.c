@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "save_word.h"
+#include "pick.h"
 #include "saves.h"
 #include "table.h"
 
@@ -62,7 +62,7 @@ bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err
     char list[120];
 
     if (s->n) {
-        save_word_list(s, NULL, list, sizeof list);
+        saves_print(s, NULL, list, sizeof list);
         zf_say(l->beside, sizeof l->beside,
                "the files in this directory are shown; %s %s (-o tag=NAME selects one)", list,
                s->n == 1 ? "next to them is a save" : "next to them are saves");

@@ -7,7 +7,7 @@
 
 #include "locate.h"
 #include "save_name.h"
-#include "save_word.h"
+#include "pick.h"
 #include "beside.h"
 
 /* Sets tag and step from the path; a family that knows the step more reliably sets it again. */
@@ -222,6 +222,6 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
 
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_err *err)
 {
-    return o->choice || save_word_is_whole(st, o) ? whole_open(st, o, open_one, err)
+    return o->choice || pick_is_whole(st, o) ? whole_open(st, o, open_one, err)
                                                   : open_one(st, o, "", err);
 }

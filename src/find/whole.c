@@ -14,7 +14,7 @@
 #include <zf/codec/json.h>
 
 #include "save_name.h"
-#include "save_word.h"
+#include "pick.h"
 #include "saves.h"
 
 /* Larger JSON files are not checked. */
@@ -341,7 +341,7 @@ static bool whole_find_others(struct whole *w, struct zf_err *err)
             saves_drop(&o->at[i]);
     }
     saves_squeeze(o);
-    save_word_sort(o);
+    saves_sort_newest(o);
     return true;
 }
 
@@ -352,7 +352,7 @@ struct zf_checkpoint *whole_open(struct zf_store *st, const struct zf_open_opts 
     struct zf_checkpoint *c = NULL;
 
     w.how.degraded = false;
-    if (!save_word_by_age(st, o, &w.saves, err))
+    if (!pick_by_age(st, o, &w.saves, err))
         return NULL;
     if (w.saves.n == 0) {
         w.how.tag = NULL;

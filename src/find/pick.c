@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Selects a save by its step number or by a word such as `latest`, besides its directory's name.  A word
  * that could mean two saves is refused. */
-#include "save_word.h"
+#include "pick.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "save_name.h"
 #include "saves.h"
 
-void save_word_list(const struct zf_saves *s, const char *above, char *out, size_t n)
+void saves_print(const struct zf_saves *s, const char *above, char *out, size_t n)
 {
     size_t at = 0;
 
@@ -29,7 +29,7 @@ void save_word_list(const struct zf_saves *s, const char *above, char *out, size
     }
 }
 
-void save_word_note(const struct zf_saves *s, const char *name, bool only, char note[160])
+void pick_note(const struct zf_saves *s, const char *name, bool only, char note[160])
 {
     int at = s->n > 1 ? snprintf(note, 160, "%.80s is the newest of %zu saves here", name, s->n)
              : only   ? snprintf(note, 160, "the checkpoint is in %.80s%s", name,
@@ -42,7 +42,7 @@ void save_word_note(const struct zf_saves *s, const char *name, bool only, char 
     }
 }
 
-bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
+bool pick_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
                     struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.at = NULL};
@@ -60,23 +60,23 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
             err, ZF_E_USAGE, ZF_OFF_NONE,
             "there is no save \"%.60s\" here, and no other save. Leave out -o tag=", tag);
     }
-    save_word_list(&s, NULL, list, sizeof list);
+    saves_print(&s, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "there is no save \"%.60s\" here. Found: %s (-o tag=NAME selects one)", tag,
                    list);
 }
 
-static bool save_word_ambiguous(const struct zf_saves *s, const char *word, struct zf_err *err)
+static bool pick_ambiguous(const struct zf_saves *s, const char *word, struct zf_err *err)
 {
     char list[180];
 
-    save_word_list(s, NULL, list, sizeof list);
+    saves_print(s, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "tag=%.40s could mean more than one of these: %s. Give the full name", word,
                    list);
 }
 
-static bool save_word_take(const char *name, char **name_out, struct zf_err *err)
+static bool pick_take(const char *name, char **name_out, struct zf_err *err)
 {
     *name_out = strdup(name);
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -85,7 +85,7 @@ static bool save_word_take(const char *name, char **name_out, struct zf_err *err
 /* ---- by number ------------------------------------------------------------------------------- */
 
 /* Removes the saves of other steps. */
-static void save_word_keep_step(struct zf_saves *s, int64_t step)
+static void pick_keep_step(struct zf_saves *s, int64_t step)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->at[i].step != step)
@@ -94,30 +94,30 @@ static void save_word_keep_step(struct zf_saves *s, int64_t step)
 }
 
 /* Finds the save of a step.  Unfinished saves count, too: opening them reports what is wrong. */
-static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
+static bool pick_by_step(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
                                 char **name_out, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.at = NULL};
 
     if (!zf_saves_list(st, ZF_SAVES_NAMED, o->lim, &s, err))
         return false;
-    save_word_keep_step(&s, want);
+    pick_keep_step(&s, want);
     if (s.n == 0) {
         zf_saves_free(&s);
         if (!saves_nearest(st, o->lim, &s, err))
             return false;
-        save_word_keep_step(&s, want);
+        pick_keep_step(&s, want);
     }
     if (s.n == 0)
-        return save_word_none(st, o, o->tag, err);
+        return pick_none(st, o, o->tag, err);
     /* In natural order a save comes before that which OLMo merged of it. */
     if (s.n > 2 || (s.n == 2 && !save_name_is_unsharded(s.at[1].path, s.at[0].path)))
-        return save_word_ambiguous(&s, o->tag, err);
-    return save_word_take(s.at[0].path, name_out, err);
+        return pick_ambiguous(&s, o->tag, err);
+    return pick_take(s.at[0].path, name_out, err);
 }
 
 /* Is st itself a save? */
-static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
+static bool pick_fits(struct zf_store *st, const struct zf_open_opts *o)
 {
     struct zf_open_opts here = {.lim = o->lim};
     struct zf_err ignored = {.code = ZF_OK};
@@ -128,22 +128,22 @@ static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 
 /* ---- by age ---------------------------------------------------------------------------------- */
 
-static int save_word_newer(const void *a, const void *b)
+static int pick_newer(const void *a, const void *b)
 {
     const struct zf_save_dir *x = a, *y = b;
 
     return x->number < y->number ? 1 : x->number > y->number ? -1 : strcmp(x->path, y->path);
 }
 
-void save_word_sort(struct zf_saves *s)
+void saves_sort_newest(struct zf_saves *s)
 {
     if (s->n > 0)
-        qsort(s->at, s->n, sizeof *s->at, save_word_newer);
+        qsort(s->at, s->n, sizeof *s->at, pick_newer);
 }
 
 /* Are names that are only numbers steps?  Yes, if a pointer file names one of them as the latest, which is never done
  * with the parts of a save. */
-static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
+static bool pick_are_steps(struct zf_store *st, const struct zf_saves *s)
 {
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(mem) char *latest = NULL;
@@ -159,7 +159,7 @@ static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
     return named;
 }
 
-bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_saves *out,
+bool pick_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_saves *out,
                       struct zf_err *err)
 {
     size_t steps = 0;
@@ -169,43 +169,43 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
     saves_drop_release(out);
     for (size_t i = 0; i < out->n; i++)
         steps += out->at[i].step >= 0;
-    if (steps == 0 && save_word_fits(st, o)) {
+    if (steps == 0 && pick_fits(st, o)) {
         zf_saves_free(out);
         return true;
     }
     if (out->n == 0)
-        return save_word_none(st, o, o->tag, err);
-    if (out->n > 1 && steps < out->n && !save_word_are_steps(st, out))
-        return save_word_ambiguous(out, o->tag, err);
-    save_word_sort(out);
+        return pick_none(st, o, o->tag, err);
+    if (out->n > 1 && steps < out->n && !pick_are_steps(st, out))
+        return pick_ambiguous(out, o->tag, err);
+    saves_sort_newest(out);
     return true;
 }
 
-static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
+static bool pick_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                              char *note, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.at = NULL};
 
-    if (!save_word_by_age(st, o, &s, err))
+    if (!pick_by_age(st, o, &s, err))
         return false;
     if (s.n == 0)
-        return save_word_take("", name_out, err);
+        return pick_take("", name_out, err);
     if (s.n > 1 && s.at[0].number == s.at[1].number &&
         !save_name_is_unsharded(s.at[1].path, s.at[0].path))
-        return save_word_ambiguous(&s, o->tag, err);
-    save_word_note(&s, s.at[0].path, false, note);
-    return save_word_take(s.at[0].path, name_out, err);
+        return pick_ambiguous(&s, o->tag, err);
+    pick_note(&s, s.at[0].path, false, note);
+    return pick_take(s.at[0].path, name_out, err);
 }
 
 /* ---- the words ------------------------------------------------------------------------------- */
 
-bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o)
+bool pick_is_whole(struct zf_store *st, const struct zf_open_opts *o)
 {
     return o->tag && strcmp(o->tag, "whole") == 0 && !match_file(st) &&
            !zf_store_has(st, o->tag, ZF_ENTRY_DIR);
 }
 
-bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
+bool pick_by_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
                        char *note, struct zf_err *err)
 {
     int64_t step;
@@ -214,7 +214,7 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
     note[0] = '\0';
     /* `latest` may be a directory or a link to one; of a link the target is shown. */
     if (zf_store_has(st, o->tag, ZF_ENTRY_DIR))
-        return save_word_take(o->tag, name_out, err);
+        return pick_take(o->tag, name_out, err);
     if (!latest_word(st, o->tag, name_out, err) || *name_out)
         return *name_out != NULL;
     if (strcmp(o->tag, "latest") == 0)
@@ -222,11 +222,11 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
                        "the latest save is not recorded here. Select by the steps in the names "
                        "with -o tag=newest");
     if (strcmp(o->tag, "newest") == 0)
-        return save_word_newest(st, o, name_out, note, err);
+        return pick_newest(st, o, name_out, note, err);
     /* If the user gave the save itself, the tag shown for it is its own name. */
-    if (strcmp(o->tag, zf_store_base(st)) == 0 && save_word_fits(st, o))
-        return save_word_take("", name_out, err);
+    if (strcmp(o->tag, zf_store_base(st)) == 0 && pick_fits(st, o))
+        return pick_take("", name_out, err);
     if (save_name_number(o->tag, &step))
-        return save_word_by_number(st, o, step, name_out, err);
-    return save_word_take(o->tag, name_out, err);
+        return pick_by_step(st, o, step, name_out, err);
+    return pick_take(o->tag, name_out, err);
 }
