@@ -93,46 +93,6 @@ static bool locate_enter_each(struct located *l, const char *name, struct zf_err
     return locate_enter(l, name, err);
 }
 
-/* Fails because there are several saves, or one in parts; `above`: the path where they were found, or NULL. */
-static bool locate_several(const struct zf_saves *s, const char *above, struct zf_err *err)
-{
-    char list[200];
-
-    saves_print(s, above, list, sizeof list);
-    if (saves_are_parts(s)) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "there are several models in one directory (a Diffusers pipeline?): %s. "
-                       "Point at one of them, or mount all with -o all_tags",
-                       list);
-    }
-    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "there are several checkpoints here: %s. Point at one of them, or select one "
-                   "with -o tag=NAME",
-                   list);
-}
-
-/* Chooses the only save in s, or the newest of a numbered series; l->note says which. */
-static const char *locate_choose(struct located *l, const struct zf_saves *s, struct zf_err *err)
-{
-    const char *last = s->at[s->n - 1].path;
-    bool series = true;
-
-    for (size_t i = 0; i < s->n; i++)
-        series = series && s->at[i].step >= 0 && save_name_same_series(s->at[i].path, last);
-    if (s->n > 1 && !series && s->unknown.code) {
-        *err = s->unknown;
-        return NULL;
-    }
-    if (s->n > 1 && !series) {
-        (void)(saves_all_foreign(l->dir, s, err) || locate_several(s, l->path, err));
-        return NULL;
-    }
-    if (s->n > 1 && save_name_is_unsharded(last, s->at[s->n - 2].path))
-        last = s->at[s->n - 2].path;
-    pick_note(s, last, true, l->note);
-    return last;
-}
-
 /* Notes a save newer than `name`, which the user did not choose by name. */
 static void locate_note_newer(struct located *l, const char *name, const struct zf_limits *lim)
 {
@@ -175,7 +135,7 @@ static enum locate_next locate_take(struct located *l, struct zf_saves *s,
     if (run)
         return locate_enter_each(l, run, err) ? NEXT_DEEPER : NEXT_FAILED;
     saves_drop_release(s);
-    const char *name = locate_choose(l, s, err);
+    const char *name = pick_one(l->dir, s, l->path, l->note, err);
     if (!name)
         return NEXT_FAILED;
     locate_note_newer(l, name, o->lim);

@@ -223,5 +223,5 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_err *err)
 {
     return o->choice || pick_is_whole(st, o) ? whole_open(st, o, open_one, err)
-                                                  : open_one(st, o, "", err);
+                                             : open_one(st, o, "", err);
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selects a save by its step number or by a word such as `latest`, besides its directory's name.  A word
- * that could mean two saves is refused. */
 #include "pick.h"
 
 #include <errno.h>
@@ -8,28 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "foreign.h"
 #include "latest.h"
 #include "match.h"
 #include "save_name.h"
 #include "saves.h"
 
-void saves_print(const struct zf_saves *s, const char *above, char *out, size_t n)
-{
-    size_t at = 0;
-
-    out[0] = '\0';
-    for (size_t i = 0; i < s->n; i++) {
-        int more = snprintf(out + at, n - at, "%s%s%s%s", i ? ", " : "", above ? above : "",
-                            above ? "/" : "", s->at[i].path);
-        if (more < 0 || (size_t)more >= n - at - 8) {
-            (void)snprintf(out + at, n - at, "%s…", i ? ", " : "");
-            return;
-        }
-        at += (size_t)more;
-    }
-}
-
-void pick_note(const struct zf_saves *s, const char *name, bool only, char note[160])
+/* Writes why `name` of the saves s is opened: the newest of several or, if `only`, the only one; and how many unfinished
+ * ones were skipped. */
+static void pick_note(const struct zf_saves *s, const char *name, bool only, char note[160])
 {
     int at = s->n > 1 ? snprintf(note, 160, "%.80s is the newest of %zu saves here", name, s->n)
              : only   ? snprintf(note, 160, "the checkpoint is in %.80s%s", name,
@@ -43,7 +28,7 @@ void pick_note(const struct zf_saves *s, const char *name, bool only, char note[
 }
 
 bool pick_none(struct zf_store *st, const struct zf_open_opts *o, const char *tag,
-                    struct zf_err *err)
+               struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.at = NULL};
     struct zf_err ignored = {.code = ZF_OK};
@@ -82,6 +67,64 @@ static bool pick_take(const char *name, char **name_out, struct zf_err *err)
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
+/* ---- without -o tag= ------------------------------------------------------------------------ */
+
+/* Are all of s in formats that zerofs does not read?  *err: the message for the first. */
+static bool pick_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_err *err)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct zf_err why = {.code = ZF_OK};
+        zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->at[i].path, &why);
+
+        if (!sub || !foreign_whole(sub, NULL, &why))
+            return false;
+        if (i == 0) {
+            *err = why;
+            (void)zf_err_in(err, "%s", s->at[0].path);
+        }
+    }
+    return s->n > 0;
+}
+
+/* Fails because there are several saves, or one in parts; `above`: the path where they were found, or NULL. */
+static bool pick_several(const struct zf_saves *s, const char *above, struct zf_err *err)
+{
+    char list[200];
+
+    saves_print(s, above, list, sizeof list);
+    if (saves_are_parts(s)) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "there are several models in one directory (a Diffusers pipeline?): %s. "
+                       "Point at one of them, or mount all with -o all_tags",
+                       list);
+    }
+    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                   "there are several checkpoints here: %s. Point at one of them, or select one "
+                   "with -o tag=NAME",
+                   list);
+}
+
+const char *pick_one(struct zf_store *st, const struct zf_saves *s, const char *above,
+                     char note[160], struct zf_err *err)
+{
+    const char *last = s->at[s->n - 1].path;
+    bool series = true;
+
+    for (size_t i = 0; i < s->n; i++)
+        series = series && s->at[i].step >= 0 && save_name_same_series(s->at[i].path, last);
+    if (s->n > 1 && !series) {
+        if (s->unknown.code)
+            *err = s->unknown;
+        else
+            (void)(pick_all_foreign(st, s, err) || pick_several(s, above, err));
+        return NULL;
+    }
+    if (s->n > 1 && save_name_is_unsharded(last, s->at[s->n - 2].path))
+        last = s->at[s->n - 2].path;
+    pick_note(s, last, true, note);
+    return last;
+}
+
 /* ---- by number ------------------------------------------------------------------------------- */
 
 /* Removes the saves of other steps. */
@@ -95,7 +138,7 @@ static void pick_keep_step(struct zf_saves *s, int64_t step)
 
 /* Finds the save of a step.  Unfinished saves count, too: opening them reports what is wrong. */
 static bool pick_by_step(struct zf_store *st, const struct zf_open_opts *o, int64_t want,
-                                char **name_out, struct zf_err *err)
+                         char **name_out, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.at = NULL};
 
@@ -128,19 +171,6 @@ static bool pick_fits(struct zf_store *st, const struct zf_open_opts *o)
 
 /* ---- by age ---------------------------------------------------------------------------------- */
 
-static int pick_newer(const void *a, const void *b)
-{
-    const struct zf_save_dir *x = a, *y = b;
-
-    return x->number < y->number ? 1 : x->number > y->number ? -1 : strcmp(x->path, y->path);
-}
-
-void saves_sort_newest(struct zf_saves *s)
-{
-    if (s->n > 0)
-        qsort(s->at, s->n, sizeof *s->at, pick_newer);
-}
-
 /* Are names that are only numbers steps?  Yes, if a pointer file names one of them as the latest, which is never done
  * with the parts of a save. */
 static bool pick_are_steps(struct zf_store *st, const struct zf_saves *s)
@@ -160,7 +190,7 @@ static bool pick_are_steps(struct zf_store *st, const struct zf_saves *s)
 }
 
 bool pick_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_saves *out,
-                      struct zf_err *err)
+                 struct zf_err *err)
 {
     size_t steps = 0;
 
@@ -182,7 +212,7 @@ bool pick_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_sa
 }
 
 static bool pick_newest(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
-                             char *note, struct zf_err *err)
+                        char *note, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.at = NULL};
 
@@ -205,8 +235,8 @@ bool pick_is_whole(struct zf_store *st, const struct zf_open_opts *o)
            !zf_store_has(st, o->tag, ZF_ENTRY_DIR);
 }
 
-bool pick_by_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out,
-                       char *note, struct zf_err *err)
+bool pick_by_tag(struct zf_store *st, const struct zf_open_opts *o, char **name_out, char *note,
+                 struct zf_err *err)
 {
     int64_t step;
 

@@ -7,6 +7,8 @@
 #include "saves.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/ahead.h>
@@ -84,6 +86,35 @@ void saves_drop_release(struct zf_saves *s)
         if (iterations && strcmp(s->at[i].path, "release") == 0)
             saves_drop(&s->at[i]);
     saves_squeeze(s);
+}
+
+static int saves_newer(const void *a, const void *b)
+{
+    const struct zf_save_dir *x = a, *y = b;
+
+    return x->number < y->number ? 1 : x->number > y->number ? -1 : strcmp(x->path, y->path);
+}
+
+void saves_sort_newest(struct zf_saves *s)
+{
+    if (s->n > 0)
+        qsort(s->at, s->n, sizeof *s->at, saves_newer);
+}
+
+void saves_print(const struct zf_saves *s, const char *above, char *out, size_t n)
+{
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < s->n; i++) {
+        int more = snprintf(out + at, n - at, "%s%s%s%s", i ? ", " : "", above ? above : "",
+                            above ? "/" : "", s->at[i].path);
+        if (more < 0 || (size_t)more >= n - at - 8) {
+            (void)snprintf(out + at, n - at, "%s…", i ? ", " : "");
+            return;
+        }
+        at += (size_t)more;
+    }
 }
 
 /* Is `name` in `dir` only a link to another directory next to it ("last" -> "step-60")? */
@@ -382,20 +413,4 @@ bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_s
     }
     out->part = out->n == 1 && saves_unseen(st, out);
     return true;
-}
-
-bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_err *err)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        struct zf_err why = {.code = ZF_OK};
-        zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->at[i].path, &why);
-
-        if (!sub || !foreign_whole(sub, NULL, &why))
-            return false;
-        if (i == 0) {
-            *err = why;
-            (void)zf_err_in(err, "%s", s->at[0].path);
-        }
-    }
-    return s->n > 0;
 }

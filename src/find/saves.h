@@ -33,7 +33,11 @@ void saves_drop_release(struct zf_saves *s);
 /* Are all these directories, by their names, parts of one save? */
 bool saves_are_parts(const struct zf_saves *s);
 
-/* Are all of s in formats that zerofs does not read?  *err: the message for the first. */
-bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_err *err);
+/* Sorts by the steps in their names, the newest first. */
+void saves_sort_newest(struct zf_saves *s);
+
+/* Writes "a, b, c, …" to out[n]: the saves of s, as paths from the path that the user gave.  above: the path from there
+ * to the directory in which they were found, or NULL. */
+void saves_print(const struct zf_saves *s, const char *above, char *out, size_t n);
 
 #endif
