@@ -24,7 +24,8 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
     b->store = st ? zf_store_ref(st) : NULL;
     b->keep = zf_arena_new(lim->model_memory, err);
     b->temp = b->keep ? zf_arena_new(lim->model_memory, err) : NULL;
-    if (!b->temp)
+    b->maps = b->temp ? zf_arena_new(lim->model_memory, err) : NULL;
+    if (!b->maps)
         return NULL;
     b->sources = calloc(1, sizeof *b->sources);
     if (!b->sources)
@@ -51,6 +52,7 @@ void zf_build_free(struct zf_build *b)
     zf_store_unref(&b->store);
     zf_arena_free(b->keep);
     zf_arena_free(b->temp);
+    zf_arena_free(b->maps);
     (void)pthread_mutex_destroy(&b->reading);
     free(b);
 }

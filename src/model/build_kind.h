@@ -152,9 +152,11 @@ struct zf_build {
     struct zf_limits lim;
     struct zf_store *store;
     bool degraded, record_copies;
-    struct zf_arena *keep;   /* becomes the checkpoint's arena */
-    struct zf_arena *temp;   /* freed at seal */
-    pthread_mutex_t reading; /* protects maps that reads make of drafts */
+    struct zf_arena *keep; /* becomes the checkpoint's arena */
+    struct zf_arena *temp; /* freed at seal */
+    struct zf_arena
+        *maps; /* of drafts that are read (zf_draft_read), by any thread; freed at seal */
+    pthread_mutex_t reading; /* protects these maps and their arena */
     struct sources *sources;
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
     zf_vec(struct draft_set *) sets;

@@ -391,5 +391,5 @@ const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a, st
         return pieces_map(d, a, true, err);
     }
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->reading);
-    return d->map ? d->map : (d->map = pieces_map(d, b->temp, true, err));
+    return d->map ? d->map : (d->map = pieces_map(d, b->maps, true, err));
 }
