@@ -163,8 +163,8 @@ static void *match_read(void *ctx, uint64_t i, struct zf_err *err)
     const struct match_job *j = &m->job.at[i];
 
     if (j->piece) {
-        if (bucket_piece_read(m->q->weight, j->piece, j->at.first, j->at.n, j->value, err))
-            *match_kept(j->piece, j->at) = j->value;
+        if (!bucket_piece_read(m->q->weight, j->piece, j->at.first, j->at.n, j->value, err))
+            *match_kept(j->piece, j->at) = NULL;
     } else if (zf_draft_read(m->q->buffer->master->bucket[j->bucket], j->first, j->n,
                              j->place->value, err)) {
         j->place->n = j->n;
@@ -195,6 +195,7 @@ static bool match_want_piece(struct match *m, struct bucket_piece *p, struct zf_
     if (!j)
         return false;
     *j = (struct match_job){.piece = p, .at = at, .value = value};
+    *match_kept(p, at) = value; /* filled by the job, the only one of this end */
     return true;
 }
 
