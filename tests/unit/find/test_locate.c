@@ -238,6 +238,38 @@ static void test_saves(void **state)
     assert_string_equal(t.at[0].path, "step9");
     assert_string_equal(t.at[1].path, "step10");
     assert_int_equal(t.latest, 0);
+    assert_int_equal(t.at[0].step, 9);
+    assert_int_equal(t.at[1].number, 10);
+    assert_int_equal(t.at[1].fit, ZF_FIT_NAMES);
+}
+
+/* Directories that are named like saves, that are saves, and both; a name that is only a number is no step. */
+static void test_saves_kinds(void **state)
+{
+    static const char *const list[][5] = {[ZF_SAVES_NAMED] = {"step7", "step9"},
+                                          [ZF_SAVES_WHOLE] = {"11", "best", "step9"},
+                                          [ZF_SAVES_BOTH] = {"11", "best", "step7", "step9"}};
+    struct fixture *f = *state;
+
+    add_save(f, "best/model.safetensors");
+    add_save(f, "11/model.safetensors");
+    add_save(f, "step9/model.safetensors");
+    add_text(f, "step7/notes.txt", "x");
+    add_text(f, "notes/x.txt", "x");
+    for (enum zf_saves_kind kind = ZF_SAVES_NAMED; kind <= ZF_SAVES_BOTH; kind++) {
+        zf_auto(saves) struct zf_saves t = {.at = NULL};
+
+        assert_ok(zf_saves_list(f->st, kind, &f->lim, &t, &f->err), &f->err);
+        for (size_t i = 0; i < t.n; i++) {
+            assert_non_null(list[kind][i]);
+            assert_string_equal(t.at[i].path, list[kind][i]);
+            if (strcmp(t.at[i].path, "11") == 0) {
+                assert_int_equal(t.at[i].step, -1);
+                assert_int_equal(t.at[i].number, 11);
+            }
+        }
+        assert_null(list[kind][t.n]);
+    }
 }
 
 /* `latest` names a save by the name in the run, or by a link to it, which is listed once. */
@@ -334,6 +366,7 @@ int main(void)
         TEST(test_ranks_are_no_series),
         TEST(test_two_levels),
         TEST(test_saves),
+        TEST(test_saves_kinds),
         cmocka_unit_test_setup_teardown(test_saves_linked, scratch_setup, scratch_teardown),
         TEST(test_open_tells),
         cmocka_unit_test(test_trainer_folder),

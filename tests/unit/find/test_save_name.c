@@ -60,6 +60,20 @@ static void steps(void **state)
     assert_false(save_name_is_step("rank5"));
 }
 
+static void numbers(void **state)
+{
+    static const char *const no[] = {"", "10x", "x10", "-1", " 1", "1/2", "1234567890123456"};
+    int64_t n = -1;
+
+    (void)state;
+    assert_true(save_name_number("0010", &n));
+    assert_int_equal(n, 10);
+    assert_true(save_name_number("123456789012345", &n));
+    assert_int_equal(n, 123456789012345);
+    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++)
+        assert_false(save_name_number(no[i], &n));
+}
+
 /* A component longer than any file name has no step. */
 static void long_names(void **state)
 {
@@ -148,8 +162,11 @@ static void patterns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps),    cmocka_unit_test(long_names),
-        cmocka_unit_test(series),   cmocka_unit_test(parts_and_neighbours),
+        cmocka_unit_test(steps),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(long_names),
+        cmocka_unit_test(series),
+        cmocka_unit_test(parts_and_neighbours),
         cmocka_unit_test(patterns),
     };
 
