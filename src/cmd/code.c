@@ -231,12 +231,11 @@ void code_put_sentence(const json_t *code, struct zf_out *out)
                                 ? "there is no pickle in the files that were opened"
                             : print_number(code, "pickles") == 0
                                 ? "there is no pickle, so loading it runs nothing"
-                                : "loading it with Python would run nothing but what torch and the "
-                                  "writer need themselves");
+                                : "loading it with Python would run nothing but the code that "
+                                  "torch and the writer need");
         }
     }
-    code_put_count(out, ended, " pickle could not be looked through",
-                   " pickles could not be looked through");
-    code_put_count(out, left, " more file is looked through by zerofs verify",
-                   " more files are looked through by zerofs verify");
+    code_put_count(out, ended, " pickle could not be searched", " pickles could not be searched");
+    code_put_count(out, left, " more file was not opened (zerofs verify searches it)",
+                   " more files were not opened (zerofs verify searches them)");
 }

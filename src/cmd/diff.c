@@ -261,7 +261,7 @@ static void diff_print_how(FILE *to, const struct diff_pair *p, const struct zf_
         if (x->differ)
             diff_print_values(to, p, x);
         if (x->bits) {
-            (void)fprintf(to, "%s %" PRIu64 " of equal value have other bits",
+            (void)fprintf(to, "%s %" PRIu64 " are equal in value but not in bits",
                           x->differ ? "," : " ", x->bits);
         }
     }
@@ -366,10 +366,12 @@ static void diff_suggest(const struct diff *d, const struct zf_checkpoint *a,
     if (d->n_both > 0 || (!of_a && !of_b))
         return;
     (void)fprintf(stderr,
-                  "zerofs: the two have no name in common; -%c strip_prefix=", of_a ? 'A' : 'B');
+                  "zerofs: the two checkpoints have no name in common. Remove the prefix of one: "
+                  "-%c strip_prefix=",
+                  of_a ? 'A' : 'B');
     zf_auto(mem) char *prefix = strndup((of_a ? x : y)->tensor[0].name, of_a ? of_a : of_b);
     print_name(stderr, prefix ? prefix : "");
-    (void)fputs(" takes off the prefix of one side\n", stderr);
+    (void)fputs("\n", stderr);
 }
 
 static void diff_print_sum(const struct diff *d)

@@ -192,7 +192,7 @@ static int export_conclude(struct exporting *e, struct zf_export *x)
     struct zf_err err;
 
     if (stop_signal) {
-        (void)fputs("zerofs export: stopped; the same command goes on from here\n", stderr);
+        (void)fputs("zerofs export: stopped. To continue, repeat the command\n", stderr);
         /* Ends by the signal, so that the parent process sees the reason. */
         (void)signal(stop_signal, SIG_DFL);
         (void)raise(stop_signal);

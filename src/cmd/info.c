@@ -259,7 +259,7 @@ static void info_put_lost(struct zf_out *line, const json_t *t)
 
     zf_out_fmt(line, "%s%s%s", set, *set ? "/" : "", print_text(t, "name"));
     if (!ranges) {
-        zf_out_str(line, ": all of it: ");
+        zf_out_str(line, ": all bytes: ");
         info_put_reason(line, t);
     }
     if (first) {
@@ -328,7 +328,7 @@ static void info_print_head(const json_t *j)
     if (json_object_get(j, "at"))
         info_line("commit", print_text(j, "at"));
     if (on) {
-        zf_out_fmt(&where, "%s: what changes there may stay hidden %s", print_text(on, "type"),
+        zf_out_fmt(&where, "%s: changes there may stay hidden %s", print_text(on, "type"),
                    print_text(on, "hides"));
         info_line("on", zf_out_text(&where));
     }

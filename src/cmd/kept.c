@@ -119,7 +119,7 @@ bool kept_begin(struct kept *k, const char *path, const struct opts *o, struct z
 bool kept_has(struct kept *k)
 {
     return k->keep &&
-           (zf_keep_has(k->keep) || zf_fail(&k->why, ZF_E_NOENT, ZF_OFF_NONE, "none was kept"));
+           (zf_keep_has(k->keep) || zf_fail(&k->why, ZF_E_NOENT, ZF_OFF_NONE, "there is none"));
 }
 
 struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st)
@@ -143,14 +143,14 @@ void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, cons
     if (!k->keep)
         return;
     if (k->why.code != ZF_E_NOENT) {
-        kept_say(o, "the cached model is of no use", &k->why);
+        kept_say(o, "the cached model is unusable", &k->why);
         c->not_kept = zf_arena_fmt(c->arena, &err, "the cached model is not used: %s",
                                    zf_err_text(&k->why, text, sizeof text));
     }
     if (kept_worth(k)) {
         bool ok = zf_keep_put(k->keep, st, c, &err);
 
-        kept_say(o, ok ? "the model is kept" : "the model is not cached", ok ? NULL : &err);
+        kept_say(o, ok ? "the model is cached" : "the model is not cached", ok ? NULL : &err);
         if (!ok && err.sys) {
             opening_clear();
             (void)fprintf(stderr, "zerofs: note: the model is not cached: %s\n", strerror(err.sys));
@@ -168,7 +168,7 @@ void kept_note(const char *path, const struct opts *o, const struct zf_checkpoin
 
     if ((c->kept_as[0] || c->kept_as[1]) && kept_begin(&k, path, o, &err) && k.keep &&
         !zf_keep_note(k.keep, c, text, &err))
-        kept_say(o, "the note is not kept", &err);
+        kept_say(o, "the note is not cached", &err);
 }
 
 void kept_end(struct kept *k)

@@ -314,7 +314,7 @@ static bool ls_tree(const struct zf_checkpoint *c, const char *path, const struc
     if (found)
         return true;
     (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                  "no set of tensors has this name; zerofs info lists them");
+                  "there is no set of tensors of this name. List them: zerofs info CKPT");
     return zf_err_in(err, "%s", path);
 }
 

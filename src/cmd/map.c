@@ -57,10 +57,10 @@ struct map_table {
 static void map_print_where(struct map_table *m, const struct zf_origin *o)
 {
     static const char *const none[] = {
-        [ZF_ORIGIN_SOURCE] = "in no file as they are: a value of ",
-        [ZF_ORIGIN_MEMORY] = "in no file as they are",
+        [ZF_ORIGIN_SOURCE] = "not stored as such: a value of ",
+        [ZF_ORIGIN_MEMORY] = "not stored as such",
         [ZF_ORIGIN_ZERO] = "in no file: zeros",
-        [ZF_ORIGIN_MADE] = "in no file as they are; computed",
+        [ZF_ORIGIN_MADE] = "not stored as such: computed",
         [ZF_ORIGIN_LOST] = "lost: ",
     };
     const char *where = o->src ? o->src->name : o->lost ? o->lost->file : "";
@@ -271,9 +271,8 @@ static bool map_no_file(struct map_file *f)
 
         zf_nearest_offer(&near, slash ? slash + 1 : f->files.at[i]->name);
     }
-    return zf_fail(f->err, ZF_E_NOENT, ZF_OFF_NONE,
-                   "no tensor is made of bytes of a file \"%.300s\"%s", f->name,
-                   zf_nearest_text(&near, hint, sizeof hint));
+    return zf_fail(f->err, ZF_E_NOENT, ZF_OFF_NONE, "no tensor has bytes in a file \"%.300s\"%s",
+                   f->name, zf_nearest_text(&near, hint, sizeof hint));
 }
 
 /* Finds the file and its byte range; a file name may contain a colon. */
@@ -297,8 +296,8 @@ static bool map_find_file(struct map_file *f)
         return map_no_file(f);
     if (f->first >= f->found->size) {
         return zf_fail(f->err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "byte %" PRIu64 " lies behind the end of %.300s (%" PRIu64 " bytes)",
-                       f->first, f->found->name, f->found->size);
+                       "byte %" PRIu64 " is beyond the end of %.300s (%" PRIu64 " bytes)", f->first,
+                       f->found->name, f->found->size);
     }
     f->end = f->end < f->found->size ? f->end : f->found->size;
     return true;

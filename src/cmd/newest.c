@@ -119,7 +119,7 @@ static void newest_judged(void *ctx, const char *name, const struct zf_err *why)
         return;
     }
     n->n_passed++;
-    (void)fprintf(n->to, "%s is passed over: %s\n", *name ? name : ".",
+    (void)fprintf(n->to, "%s is skipped: %s\n", *name ? name : ".",
                   zf_err_text(why, text, sizeof text));
 }
 
@@ -145,7 +145,7 @@ static int newest_print(const struct newest *n, bool ok, const struct zf_err *er
         return err->sys ? cmd_fail(err) : cmd_negative(err); /* no such run, or no save in it */
     (void)fputs("zerofs: no save of ", stderr);
     print_name(stderr, n->run);
-    (void)fputs(" is whole; zerofs tags lists them all\n", stderr);
+    (void)fputs(" is whole. List them all: zerofs tags RUN\n", stderr);
     return EXIT_NEGATIVE;
 }
 
@@ -159,8 +159,7 @@ int cmd_newest(const struct opts *o, int n, char **word)
 
     (void)n;
     if (o->tag || o->degraded) {
-        return cmd_usage(&cmd_table[CMD_NEWEST],
-                         "looks for a save that is whole by itself; leave out %s",
+        return cmd_usage(&cmd_table[CMD_NEWEST], "selects the save itself. Leave out %s",
                          o->tag ? "tag=" : "degraded");
     }
     for (int i = 0; i < NEWEST_TRIES && changed; i++) {

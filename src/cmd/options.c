@@ -295,7 +295,7 @@ bool opts_finish(struct opts *o, struct zf_err *err)
     }
     if (o->current && (o->tag || o->all_tags || o->degraded)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "current shows the newest save that is whole; leave out %s",
+                       "current selects the newest whole save itself. Leave out %s",
                        o->tag        ? "tag="
                        : o->all_tags ? "all_tags"
                                      : "degraded");

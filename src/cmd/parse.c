@@ -39,8 +39,8 @@ static bool parse_ignored(const char *word)
 static const struct {
     const char *word, *why;
 } foreign_no[] = {
-    {"rw", "a view of a checkpoint is read-only"},
-    {"remount", "the options of a mount stay as they are; unmount it and mount it again"},
+    {"rw", "zerofs mounts are read-only"},
+    {"remount", "the options of a mount cannot be changed. Unmount it and mount it again"},
 };
 
 /* Why an option of mount(8) is not supported, or NULL. */
@@ -65,7 +65,7 @@ static bool parse_unknown_option(const char *word, size_t n, const struct cmd *c
     for (size_t i = 0; i < N_OPTIONS; i++)
         if (!option_rows[i].own && option_accepts(c, &option_rows[i]))
             zf_nearest_offer(&near, option_rows[i].name);
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%s\"%s", name,
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no option \"%s\"%s", name,
                    zf_nearest_text(&near, hint, sizeof hint));
 }
 

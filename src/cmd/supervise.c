@@ -285,7 +285,7 @@ static void supervise_take_off(struct watch *w)
     while ((result = zf_mount_detach(w->s->mountpoint, &w->mount, supervise_is_ours, w, &err)) ==
            ZF_DETACH_COVERED) {
         if (w->signal != first || !supervise_wait_uncovered(w)) {
-            supervise_say(w, "another mount covers it; what is below is dead");
+            supervise_say(w, "another mount covers it; the one below it is dead");
             return;
         }
     }

@@ -236,7 +236,7 @@ int cmd_tags(const struct opts *o, int n, char **word)
         zf_saves_list(st, ZF_SAVES_BOTH, &o->lim, &t.list, &err) && tags_find_opened(&t, &err);
     if (ok && t.list.n == 0) {
         (void)zf_fail(&err, ZF_E_NOENT, ZF_OFF_NONE,
-                      "no save is in this directory; zerofs info says what it is");
+                      "there is no save in this directory. See what it holds: zerofs info DIR");
         (void)zf_err_in(&err, "%s", word[0]);
         ok = false;
     }

@@ -85,8 +85,8 @@ bool where_check(const char *path, struct zf_err *err)
 
     if (address && stat(path, &st) != 0) {
         return known || (zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                                 "zerofs reads local paths and addresses of the kinds http, https, "
-                                 "s3, r2, weka, gs, hf, file: mount this or download it first"),
+                                 "zerofs reads local paths and URLs of http, https, s3, r2, weka, "
+                                 "gs, hf and file. Mount or download this first"),
                          zf_err_in(err, "%s", path));
     }
     zf_auto(mem) char *real = realpath(path, NULL);

@@ -221,7 +221,7 @@ static const char *attach_helper_cause(const struct helper *h)
                                                          "a service: setuid programs get no rights)"
            : h->missing                                ? " (package fuse3)"
            : strstr(h->said, "user_allow_other")
-               ? " (root adds that line, or leave allow_other out)"
+               ? " (let root add that line, or leave out allow_other)"
                : "";
 }
 

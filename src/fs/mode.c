@@ -43,15 +43,15 @@ static const char *mode_why(const struct fs *fs)
 {
     if (atomic_load_explicit(&fs->direct, memory_order_relaxed)) {
         return fs->opts->io == ZF_FS_IO_DIRECT
-                   ? "this kernel maps files of 64 MiB and more that are read past its page cache"
-                   : "this kernel maps files of 64 MiB and more that are read past its page cache; "
-                     "safetensors files, which programs map, are read through it";
+                   ? "this kernel can map files of 64 MiB and more that bypass its page cache"
+                   : "this kernel can map files of 64 MiB and more that bypass its page cache; "
+                     "safetensors files, which programs map, use the cache";
     }
-    return fs->opts->io == ZF_FS_IO_CACHED ? "io=cached was asked for"
-           : MODE_SHARED_MAPS ? "this kernel (Linux 6.6 is the first) does not map files that are "
-                                "read past its page cache"
-                              : "the libfuse of this zerofs (3.17 is the first) cannot map files "
-                                "that are read past the page cache";
+    return fs->opts->io == ZF_FS_IO_CACHED ? "io=cached is set"
+           : MODE_SHARED_MAPS
+               ? "this kernel cannot map files that bypass its page cache (Linux 6.6 can)"
+               : "the libfuse of this zerofs cannot map files that bypass the page cache (libfuse "
+                 "3.17 can)";
 }
 
 /* ---- read-ahead ---------------------------------------------------------------------------- */

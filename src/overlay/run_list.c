@@ -50,7 +50,8 @@ static struct run_entry *list_entry_new(struct run_list *t, const struct zf_entr
 
     if (t->serials + 1 == SERIALS) {
         return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                               "more than %u saves were shown. Mount again to go on", SERIALS));
+                               "more than %u saves have been shown. Mount again to go on",
+                               SERIALS));
     }
     if (!e || !(e->name = strdup(name))) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");

@@ -50,7 +50,7 @@ static bool axes_nest(struct axis *a, uint64_t size, uint64_t stride, struct zf_
         return true;
     }
     if (a->n == MAX_NAMES)
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "an axis is composed of too many others");
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "an axis consists of too many others");
     a->size[a->n] = size;
     a->stride[a->n++] = stride;
     return true;

@@ -172,7 +172,7 @@ bool given_sort(struct given *s, struct zf_err *err)
         given_order(s);
     return !s->twice ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%.96s and %.96s are both named %.96s once prefixes of wrappers are removed",
+                   "without the prefixes of wrappers %.96s and %.96s would both be named %.96s",
                    s->set->tensor[s->at[s->twice - 1].tensor].name,
                    s->set->tensor[s->at[s->twice].tensor].name, s->at[s->twice].name);
 }

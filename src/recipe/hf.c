@@ -218,21 +218,21 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
     if (t) {
         /* A setting of the wrong type may be found before the model's class is known. */
         return make_note(c, ZF_NOTE_HF, err, "hf/ is %s%.60s: %.300s%s",
-                         t->plan.arch ? "not the model " : "no model of a recipe",
+                         t->plan.arch ? "not the model " : "not converted by a recipe",
                          t->plan.arch ? t->plan.arch : "", hf_sentence(&t->plan), blame);
     }
     if (look->files.why.code != ZF_OK) {
         return make_note(
             c, ZF_NOTE_HF, err,
-            "hf/ is not the model of a recipe: settings are unreadable, %.200s: %.200s",
+            "hf/ is not converted by a recipe: settings are unreadable, %.200s: %.200s",
             look->files.why.path, look->files.why.msg);
     }
     if (blame[0])
-        return make_note(c, ZF_NOTE_HF, err, "hf/ is not the model of a recipe%s", blame);
+        return make_note(c, ZF_NOTE_HF, err, "hf/ is not converted by a recipe%s", blame);
     return !look->family[0] ||
            make_note(c, ZF_NOTE_HF, err,
-                     "hf/ is not the model of a recipe: its tensors and settings belong to %.60s, "
-                     "but fit none of its recipes. See why: zerofs recipes CKPT",
+                     "hf/ is not converted by a recipe: its tensors and settings belong to %.60s, "
+                     "but none of its recipes fits. See why: zerofs recipes CKPT",
                      look->family);
 }
 

@@ -49,7 +49,7 @@ bool fetch_has_validator(const struct object *o, const struct http_object *is, s
     return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 ||
            o->shared->place->immutable ||
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the server gives the file neither an ETag nor Last-Modified, so it could be "
+                   "the server sends neither ETag nor Last-Modified for the file, so it could be "
                    "replaced unnoticed while it is read");
 }
 

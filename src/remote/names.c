@@ -345,8 +345,8 @@ static bool names_try(struct names *n, struct zf_err *err)
         (void)pthread_mutex_unlock(&n->lock);
     }
     return !all || zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                           "the server gives no listing, but answers for files that cannot exist. "
-                           "Write a list and serve it with the files: zerofs index DIR");
+                           "the server gives no listing, and claims to have files that cannot "
+                           "exist. Write a list and serve it with the files: zerofs index DIR");
 }
 
 /* Adds the directories in a->dir that pointer files named. */

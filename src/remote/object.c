@@ -81,8 +81,8 @@ static bool object_read(struct object *o, const struct iovec *iov, int n_iov, ui
 
     if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
         return zf_fail(err, ZF_E_STALE, off,
-                       "the object was replaced after it was opened; that it looks unchanged again "
-                       "proves nothing");
+                       "the object was replaced after it was opened; although it looks unchanged "
+                       "again, its bytes may differ");
     }
     if (!zf_gate_enter(o->gate, &held, err))
         return false;

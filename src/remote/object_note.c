@@ -38,8 +38,8 @@ static bool object_note_has_identity(const struct object *o, const struct http_o
         return true;
     if (!is->mtime.tv_sec) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the server gives it neither an ETag of its bytes nor a time, so it could "
-                       "be replaced unnoticed");
+                       "the server sends neither an ETag of its bytes nor a time, so it could be "
+                       "replaced unnoticed");
     }
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                    is->date ? "it changed only a moment ago" : "the server does not give its time");

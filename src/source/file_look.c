@@ -45,11 +45,11 @@ void zf_files_look(void (*say)(void *ctx, const struct zf_err *what), void *ctx)
     pools_each(file_hold, file_look);
     const size_t n = same_moved(first, sizeof first);
     if (n) {
-        (void)zf_fail(
-            &what, ZF_E_IO, ZF_OFF_NONE,
-            "mode, owner or number of links changed since mount time, of %zu file%s; size, "
-            "modification time and inode did not, so it goes on (-o changed=strict: EIO)",
-            n, n == 1 ? "" : "s");
+        (void)zf_fail(&what, ZF_E_IO, ZF_OFF_NONE,
+                      "mode, owner or number of links changed after mounting, of %zu file%s; size, "
+                      "modification time and inode are unchanged, so reads go on (-o "
+                      "changed=strict refuses them)",
+                      n, n == 1 ? "" : "s");
         (void)zf_err_in(&what, "%s", first);
         say(ctx, &what);
     }

@@ -186,5 +186,6 @@ bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_er
     }
     return !atomic_load_explicit(&s->stale, memory_order_relaxed) ||
            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                   "the file changed after mounting; that it looks unchanged again proves nothing");
+                   "the file changed after mounting; although it looks unchanged again, its bytes "
+                   "may differ");
 }

@@ -39,8 +39,8 @@ bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err)
 
         if (!bits) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "show lists raw, npy, safetensors, bin, hf, as, optim, stored, "
-                           "trained, state, extra, or is all or auto; found \"%.*s\"",
+                           "show takes raw, npy, safetensors, bin, hf, as, optim, stored, trained, "
+                           "state, extra, or all or auto; found \"%.*s\"",
                            (int)(n < 60 ? n : 60), list);
         }
         bool alone = bits == ZF_SHOW_ALL || bits == ZF_SHOW_AUTO;

@@ -409,7 +409,7 @@ export_direct() {
     pid=$!
 }
 check 'SIGTERM ends it in good order' interrupted TERM 143
-check 'and says how to go on' grep -q 'the same command goes on' killed
+check 'and says how to go on' grep -q 'repeat the command' killed
 check 'SIGKILL leaves the part' interrupted KILL 137
 only_one() {
     export_direct huge model.safetensors big/

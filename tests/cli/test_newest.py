@@ -74,7 +74,7 @@ def prefixes(folder):
                 os.makedirs(os.path.dirname(to), exist_ok=True)
                 found, said = newest(run, "--quick")
                 assert found == name.format(20), f"{source} without {order[i:]}: {found}"
-                assert name.format(30) + " is passed over: " in said and name.format(20) not in said.split(" is passed")[0], said
+                assert name.format(30) + " is skipped: " in said and name.format(20) not in said.split(" is skipped")[0], said
                 shutil.copy(os.path.join(DATA, source, file), to)
             found, said = newest(run, "--quick")
             assert found == name.format(30) and said == "", f"{source}: {found} {said}"
@@ -117,7 +117,7 @@ def bytes_are_read(folder):
         f.write(bytes([byte[0] ^ 1]))
     assert newest(run, "--quick")[0] == "global_step20"
     found, said = newest(run)
-    assert found == "global_step10" and "global_step20 is passed over: " + path in said, (found, said)
+    assert found == "global_step10" and "global_step20 is skipped: " + path in said, (found, said)
 
 
 def neighbours(folder):
@@ -164,7 +164,7 @@ def answers(folder):
     assert zerofs("newest", "-o", "degraded", run).returncode == 2
     for step in range(20, 40, 10):
         os.makedirs(os.path.join(run, f"global_step{step}"))
-    assert newest(run)[1].count(" is passed over: ") == 3
+    assert newest(run)[1].count(" is skipped: ") == 3
 
 
 with tempfile.TemporaryDirectory(prefix="zf-newest-") as scratch:

@@ -165,7 +165,7 @@ def refusals():
     ckpt = os.path.abspath(os.path.join(DATA, "deepspeed/zero3_w2"))
     name = "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"
     assert "did you mean" in zerofs("map", "--file", name[1:], ckpt, code=1)
-    assert "lies behind the end" in zerofs("map", "--file", name + ":999999", ckpt, code=2)
+    assert "is beyond the end" in zerofs("map", "--file", name + ":999999", ckpt, code=2)
     for bad in (":4-3", ":5-", ":7x", ":18446744073709551616", ":0-18446744073709551615"):
         assert "not a range of bytes" in zerofs("map", "--file", name + bad, ckpt, code=2), bad
     assert "needs a checkpoint and a tensor" in zerofs("map", ckpt, code=2)

@@ -109,7 +109,7 @@ for o in bogus rw all_tags,tag=x umask=9 uid=x uid=1,uid=2 entry_timeout=-1 'ren
     limit=tensors=x format=nonsense tag=nope 'rename=.*=same' only=nothing subtype= fsname= tag degraded=1 max_read=x; do
     check "-o $o" refused 2 . "$c" "$mnt" -o "$o"
 done
-check '-o remount says why' refused 2 'remount: .*unmount it and mount it again' "$c" "$mnt" -o remount
+check '-o remount says why' refused 2 'remount: .*Unmount it and mount it again' "$c" "$mnt" -o remount
 check '-o uid=NAME says what it needs' refused 2 'uid needs .*user.*"no such user"' "$c" "$mnt" -o 'uid=no such user'
 check '-o gid=NAME says what it needs' refused 2 'gid needs .*group.*"nosuchgroup"' "$c" "$mnt" -o gid=nosuchgroup
 check '-o allow_other,allow_root' refused 2 'allow_other and allow_root' "$c" "$mnt" -o allow_other,allow_root

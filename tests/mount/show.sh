@@ -44,7 +44,7 @@ for kept in '' ', and from the model that was kept'; do
 done
 check 'show=extra lists it' shown '-o show=raw:extra' has "$mnt" . extra
 ckpt=$zero
-check 'an unknown word is refused' refused 2 'show lists raw, npy.*found "rwa"' -o show=rwa "$ckpt" "$mnt"
+check 'an unknown word is refused' refused 2 'show takes raw, npy.*found "rwa"' -o show=rwa "$ckpt" "$mnt"
 check 'all stands alone' refused 2 'cannot be combined' -o show=all,raw "$ckpt" "$mnt"
 check 'an empty list is refused' refused 2 'found ""' -o show= "$ckpt" "$mnt"
 

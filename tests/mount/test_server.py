@@ -142,7 +142,7 @@ def an_item_of_a_dcp_is_read_in_one_request():
         with open(os.path.join(s.src, "expected.json"), encoding="utf-8") as f:
             expected = json.load(f)["tensors"]
         os.unlink(os.path.join(s.src, "expected.json"))
-        # The second time the model is kept, and its files are opened by the first read.
+        # The second time the model is cached, and its files are opened by the first read.
         for opened in (0, N):
             with s.up(), s.mounted():
                 before = s.counts()

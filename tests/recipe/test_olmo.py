@@ -47,7 +47,7 @@ def judged(m, file, settings, cases, architecture):
             c.file("save/" + file, settings(change))
             if isinstance(want, str):
                 said = c.run("info", None, "-v", at="save").stdout.decode()
-                assert any(w in line for w in want.split("|") for line in said.splitlines() if "hf/ is" in line or "fit none" in line), (change, said)
+                assert any(w in line for w in want.split("|") for line in said.splitlines() if "hf/ is" in line or "none of its recipes fits" in line), (change, said)
                 assert "model.embed_tokens.weight" not in c.model()
             else:
                 c.holds(m, architecture, **want)
@@ -68,10 +68,10 @@ def olmo_of_both_generations():
     judged(olmo(False), "config.yaml", settings(OLMO), (
         ({}, {**want, "clip_qkv": None}), ({"clip_qkv": 8.0}, {"clip_qkv": 8.0}), ({"rope_theta": None}, {"rope_theta": 10000.0}),
         ({"layer_norm_with_affine": True}, "layer_norm_with_affine"), ({"layer_norm_with_affine": None}, want), ({"layer_norm_eps": 1e-6}, "layer_norm_eps"), ({"attention_layer_norm": True}, "attention_layer_norm"),
-        ({"norm_after": True}, "fit none"), ({"layer_norm_type": "rms"}, "fit none"), *WRONG), "OlmoForCausalLM")
+        ({"norm_after": True}, "none of its recipes fits"), ({"layer_norm_type": "rms"}, "none of its recipes fits"), *WRONG), "OlmoForCausalLM")
     judged(olmo(True), "config.yaml", settings(OLMO2), (
-        ({}, {**want, "rms_norm_eps": 1e-6}), ({"clip_qkv": 8.0}, "clip_qkv"), ({"norm_after": False}, "fit none"), ({"attention_layer_norm": False}, "fit none"),
-        ({"layer_norm_type": "default"}, "fit none"), *WRONG), "Olmo2ForCausalLM")
+        ({}, {**want, "rms_norm_eps": 1e-6}), ({"clip_qkv": 8.0}, "clip_qkv"), ({"norm_after": False}, "none of its recipes fits"), ({"attention_layer_norm": False}, "none of its recipes fits"),
+        ({"layer_norm_type": "default"}, "none of its recipes fits"), *WRONG), "Olmo2ForCausalLM")
     judged(olmo(False, 4), "config.yaml", settings(OLMO), (({"n_kv_heads": None, "multi_query_attention": True}, {"num_key_value_heads": 1}),), "OlmoForCausalLM")
 
 
@@ -163,7 +163,7 @@ def decoders_of_olmo_core():
     for place in ("sequence_mixer", "attention"):  # 3.x and 2.x
         judged(core(False), "config.json", experiment("default", place), (({}, {**plain, "head_dim": 4}), *scalings, *SIZES, *mlp), "LlamaForCausalLM")
         judged(core(False, "each"), "config.json", experiment("default", place, qk_norm=RMS, use_head_qk_norm=True), (
-            ({}, {**plain, "head_dim": 4}), ({"mixer.use_head_qk_norm": False}, "fit none"), *scalings[:1], *SIZES,
+            ({}, {**plain, "head_dim": 4}), ({"mixer.use_head_qk_norm": False}, "none of its recipes fits"), *scalings[:1], *SIZES,
             *(({"block.layer_norm.eps": 1e-6, "lm_head.layer_norm.eps": 1e-6, "mixer.qk_norm": q}, said) for q, said in (
                 ({"name": "rms"}, "several epsilons"), ({**RMS, "eps": 1e-6}, {"rms_norm_eps": 1e-6})))), "Qwen3ForCausalLM")
         judged(core(True, "all"), "config.json", experiment("reordered_norm", place, qk_norm=RMS), (

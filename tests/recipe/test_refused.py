@@ -142,9 +142,9 @@ def tensors_that_a_selection_hides_are_said_to_be_hidden_by_it():
     last, without = "decoder.layers.1.mlp.linear_fc2.weight", "Without -o {} the recipe megatron-llama fits"
     for opts, options, part in ((("-o", "except=" + last), "except=", "model.layers.1.mlp.down_proj.weight: the checkpoint has no " + last),
                                 (("-o", "rename=linear_fc2=fc2"), "rename=", "model.layers.0.mlp.down_proj.weight: the checkpoint has no decoder.layers.0.mlp.linear_fc2.weight"),
-                                (("-o", "only=decoder.*"), "only=", "not the model of a recipe"),
-                                (("-o", "strip_prefix=decoder."), "strip_prefix=", "not the model of a recipe"),
-                                (("-o", "only=*weight", "-o", "except=*.0.*", "-o", "rename=layers=l"), "except=, -o rename=", "not the model of a recipe")):
+                                (("-o", "only=decoder.*"), "only=", "not converted by a recipe"),
+                                (("-o", "strip_prefix=decoder."), "strip_prefix=", "not converted by a recipe"),
+                                (("-o", "only=*weight", "-o", "except=*.0.*", "-o", "rename=layers=l"), "except=, -o rename=", "not converted by a recipe")):
         with Llama() as c:
             c.save()
             c.is_no_model(part, without.format(options), opts=opts)
@@ -170,7 +170,7 @@ def names_that_fall_together_are_no_model():
     with Llama() as c:
         c.save(more={"_orig_mod.decoder.final_layernorm.weight": numbered([WIDTH], 0)})
         r = c.run("recipes", None, at="save")
-        assert r.returncode == 1 and "once prefixes of wrappers are removed" in r.stdout.decode(), r.stdout.decode()
+        assert r.returncode == 1 and "without the prefixes of wrappers" in r.stdout.decode(), r.stdout.decode()
         assert "_orig_mod.decoder.final_layernorm.weight" in c.names()
 
 

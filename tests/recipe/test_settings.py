@@ -45,7 +45,7 @@ def settings_of_a_wrong_type():
     for value in ("false", [1], {"a": 1}, 0.5, -1):
         with Model() as c:
             c.put(tensors(), {**SETTINGS, "gated_linear_unit": value})
-            c.told("hf/ is no model of a recipe", "does not work with true and " + json.dumps(value, separators=(",", ":")), at="save")
+            c.told("hf/ is not converted by a recipe", "does not work with true and " + json.dumps(value, separators=(",", ":")), at="save")
             assert "model.norm.weight" not in c.names()
     truth = '"and" does not work with '
     judged(tensors(), SETTINGS, (({"add_bias_linear": "False"}, truth + '"False" and true'), ({"add_bias_linear": []}, truth + "[] and true"),
@@ -60,9 +60,9 @@ def settings_of_a_wrong_type():
 def settings_that_fit_no_recipe_are_said():
     with Model() as c:
         c.put(tensors(), {**SETTINGS, "normalization": "LayerNorm"})
-        c.told("fit none of its recipes", "See why: zerofs recipes", at="save")
+        c.told("none of its recipes fits", "See why: zerofs recipes", at="save")
         notes = json.loads(c.run("info", None, "--json", at="save").stdout)["notes"]
-        assert any("fit none of its recipes" in n for n in notes), notes
+        assert any("none of its recipes fits" in n for n in notes), notes
     with Model() as c:  # a model of something else is no news
         c.safetensors("save/model.safetensors", {"a": numbered([3], 0)})
         assert "recipe" not in c.run("info", None, at="save").stdout.decode()

@@ -51,7 +51,7 @@ def settings_that_contradict_a_wrapped_model_are_refused():
                 c.safetensors("save/model.safetensors", {**m.save, **({"module.lm_head.weight": m.save["module." + embedding]} if same else {})})
                 c.file("save/config.json", {**CONFIG, **({"num_hidden_layers": 1} if names is GPT2 else {}), **change})
                 if part:
-                    c.told("hf/ is no model of a recipe", part, at="save")
+                    c.told("hf/ is not converted by a recipe", part, at="save")
                     continue
                 if same:
                     want.pop("lm_head.weight")
@@ -96,7 +96,7 @@ def what_the_most_used_classes_need_is_there():
             c.safetensors("save/model.safetensors", m.save)
             c.file("save/config.json", {**DENSE, **change})
             if said:
-                c.told("hf/ is no model of a recipe", said, at="save")
+                c.told("hf/ is not converted by a recipe", said, at="save")
             else:
                 assert c.model() == m.want, change
 

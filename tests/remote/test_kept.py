@@ -73,7 +73,7 @@ class Case:
             return [(m, p, r) for m, p, r, _ in self.server.log]
 
     def is_kept(self):
-        return "the model is kept" in self.said
+        return "the model is cached" in self.said
 
     def from_kept(self):
         """Did the last command do without reading a file?"""
@@ -150,7 +150,7 @@ def the_same_size_and_another_second():
             c.keep()
             rewritten(c, False)
             c.ls()
-            assert not c.from_kept() and "the cached model is of no use" in c.said, (style, c.said)
+            assert not c.from_kept() and "the cached model is unusable" in c.said, (style, c.said)
 
 
 def the_same_size_and_time_with_another_etag():
@@ -325,7 +325,7 @@ def every_byte_of_a_kept_file():
             for bad in (whole[:i], whole[:i] + bytes([whole[i] ^ 4]) + whole[i + 1:]):
                 with open(path, "wb") as f:
                     f.write(bad)
-                assert c.ls() == first and "the cached model is of no use" in c.said, (i, c.said)
+                assert c.ls() == first and "the cached model is unusable" in c.said, (i, c.said)
 
 
 def local_copies_are_not_kept():

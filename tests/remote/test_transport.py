@@ -211,13 +211,13 @@ def neither_etag_nor_time():
     with tmpdir() as tmp, Server(tmp) as s:
         big(tmp, 1000)
         s.faults = {"no_etag": "1", "no_time": "1"}
-        refused(5, "neither an ETag nor Last-Modified", args=("cat", s.url, "w.u8"))
+        refused(5, "neither ETag nor Last-Modified", args=("cat", s.url, "w.u8"))
         s.faults = {"no_etag": "1"}
         good("cat", s.url, "w.u8")
     # Also of a file that is first asked for when somebody reads it.
     with Server(DATA) as s:
         s.faults = {"no_etag": "1@/0.", "no_time": "1@/0."}
-        refused(5, "neither an ETag nor Last-Modified", args=("cat", s.url + ZARR, "model.safetensors"))
+        refused(5, "neither ETag nor Last-Modified", args=("cat", s.url + ZARR, "model.safetensors"))
         s.faults = {"no_etag": "1@/0."}
         assert weights(s.url + ZARR) == weights(os.path.join(DATA, ZARR))
 

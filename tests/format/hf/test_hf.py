@@ -47,7 +47,7 @@ def index_promises_too_much():
         c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "gone.safetensors"}})
         c.refused(INDEX, '"gone.safetensors", which is missing')
         c.cat("a.u8", b"1234", "-o", "degraded")
-        c.told("lost     b: all of it: gone.safetensors is missing", "gone.safetensors is missing; its tensors are lost",
+        c.told("lost     b: all bytes: gone.safetensors is missing", "gone.safetensors is missing; its tensors are lost",
                opts=("-o", "degraded"))
 
 
@@ -161,7 +161,7 @@ def unproven_shapes():
             c.refused(shard(lost), "not valid JSON")
             assert b"t.u8" not in c.run("ls", None, "-R", "-o", "degraded").stdout
             assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
-            c.told("t: all of it: " + shard(lost), opts=("-o", "degraded"))
+            c.told("t: all bytes: " + shard(lost), opts=("-o", "degraded"))
             c.told(shard(lost) + " may hold more", opts=("-o", "degraded"))
             if lost == 2:
                 c.cat("s.u8", b"s", "-o", "degraded")

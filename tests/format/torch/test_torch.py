@@ -266,7 +266,7 @@ with tempfile.TemporaryDirectory() as d:
     write({**with_index, **first}, d)
     for pattern, listed in ("*", True), ("a", False), ("b*", None):
         run = subprocess.run([os.path.join(os.environ["top_builddir"], "zerofs"), "info", "-v", "-o", "degraded", "-o", f"only={pattern}", d], capture_output=True, text=True)
-        said = "lost     b: all of it: pytorch_model-00002-of-00002.bin is missing\n"
+        said = "lost     b: all bytes: pytorch_model-00002-of-00002.bin is missing\n"
         check(f"only {pattern} of what is lost is told", run.returncode == (2 if listed is None else 4 if listed else 0) and (said in run.stdout) == bool(listed), run)
 refused("a numbered file is missing", first, "file 00002 of 00002 of the series pytorch_model is missing")
 tree = expect("the same, degraded and without an index", first, {":a": A}, degraded=True)

@@ -236,7 +236,7 @@ static void a_helper_says_why_not(void **state)
     (void)setenv("HELPER",
                  "says fusermount3: option allow_other only allowed if 'user_allow_other' is set",
                  1);
-    expect_failure(" is set (root adds that line, or leave allow_other out); ls, cat");
+    expect_failure(" is set (let root add that line, or leave out allow_other); ls, cat");
     (void)setenv("HELPER", "sends no descriptor", 1);
     kernel.device = ENOENT;
     expect_failure("cannot open /dev/fuse: No such file or directory (no module fuse, or a "

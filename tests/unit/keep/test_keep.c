@@ -309,7 +309,7 @@ static bool has_note(struct zf_keep *k, struct zf_store *st, const char *want)
     return want ? c->kept_note && strcmp(c->kept_note, want) == 0 : !c->kept_note;
 }
 
-/* A note belongs to one model: it can be another one, and goes when the model is kept anew or was never this one. */
+/* A note belongs to one model: it can be another one, and goes when the model is cached anew or was never this one. */
 static void a_note_belongs_to_its_model(void **state)
 {
     const struct zf_limits lim = zf_limits_default();
