@@ -18,6 +18,9 @@ bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b
 /* Adds the side files in directories next to the weights: tokenizer/, context/. */
 bool sidefiles_below(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
+/* The i-th of these directories; NULL after the last. */
+const char *sidefiles_below_dir(size_t i);
+
 /* Adds the adapter that PEFT saved next to the shards of a training run, which contain its parameters
  * and all others: then hf/ can be loaded as an adapter. */
 bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
@@ -33,6 +36,14 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
 /* Opens every file of the save, in directories below it too, and adds no tensor: for zf_open_opts.bare.  Errors: the
  * save is a single file that cannot be opened; ZF_E_NOMEM. */
 bool bare_open(const struct zf_save *save, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
+/* ---- broken ---------------------------------------------------------------------------------- */
+
+/* Notes files in st's root that lost their contents, with the kind ZF_NOTE_BROKEN: empty ones of formats that are never
+ * empty, JSON that was cut short, links to missing files.  settings: only files that sidefiles_is; below: also in the
+ * directories of sidefiles_below.  Errors: of the note. */
+bool broken_note(struct zf_store *st, bool settings, bool below, struct zf_build *b,
+                 struct zf_err *err) ZF_CHECKED;
 
 /* ---- rankfiles ------------------------------------------------------------------------------- */
 

@@ -63,6 +63,17 @@ static bool open_note_ranks(const struct located *l, struct zf_build *b, struct 
             (!l->outer || rankfiles_note(l->outer, b, err)));
 }
 
+/* Notes files that lost their contents in the save, next to it, and next to its directory. */
+static bool open_note_broken(const struct located *l, struct zf_build *b, struct zf_err *err)
+{
+    struct zf_store *const st = l->match.save.store;
+    const bool shards = l->match.format->shards;
+
+    return l->match.save.file || (broken_note(st, false, shards && st == l->dir, b, err) &&
+                                  (l->dir == st || broken_note(l->dir, true, shards, b, err)) &&
+                                  (!l->outer || broken_note(l->outer, true, shards, b, err)));
+}
+
 /* Notes rules that had no effect, so that a mistake in them is not mistaken for a join. */
 static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts *o,
                             struct zf_build *b, struct zf_err *err)
@@ -193,7 +204,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
          !unshown_note(l.match.save.store, l.match.format->whole ? UNSHOWN_ALL : UNSHOWN_SAVES,
                        o->lim, b, err)) ||
         (l.loose && !unshown_note(l.loose, UNSHOWN_FILES, o->lim, b, err)) ||
-        !open_note_ranks(&l, b, err))
+        !open_note_ranks(&l, b, err) || !open_note_broken(&l, b, err))
         return open_refused(&l, err);
     if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err))
         return NULL;

@@ -180,6 +180,11 @@ static bool sidefiles_configs(struct zf_store *st, struct zf_build *b, struct zf
     return true;
 }
 
+const char *sidefiles_below_dir(size_t i)
+{
+    return sidefiles_dir[i];
+}
+
 bool sidefiles_below(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
     if (!sidefiles_configs(st, b, err))

@@ -8,6 +8,7 @@
 #include <zf/model/model.h>
 #include <zf/verify/verify.h>
 
+#include "files.h"
 #include "places.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -96,7 +97,8 @@ struct verify {
     struct verify_value *value; /* [o->n] */
     bool *bad;                  /* [o->n] tensors */
     struct verify_file *files;
-    struct sums *sums; /* recorded checksums */
+    struct files listed; /* the files of the save as it was opened; none with o->part */
+    struct sums *sums;   /* recorded checksums */
     struct twins twins;
     place_tensors hit; /* tensors of the finding being reported */
 };
@@ -139,6 +141,9 @@ bool verify_stored(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 /* Checks that all data the files' tensors refer to is shown, or equals shown data.  Opens files outside the save. */
 bool verify_coverage(struct verify *v, struct zf_err *err) ZF_CHECKED;
+
+/* Checks the settings, and other files of no tensor, of the save and its directories.  Opens files outside the save. */
+bool verify_beside(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 /* Reports imports and calls that unpickling in Python would make.  Runs last: it opens files outside the save. */
 bool verify_code(struct verify *v, struct zf_err *err) ZF_CHECKED;

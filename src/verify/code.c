@@ -5,12 +5,10 @@
 
 #include <zf/codec/code_list.h>
 
-#include "files.h"
 #include "checks.h"
 
 struct code {
     struct verify *v;
-    struct files files;
     struct zf_code_list list;
     struct zf_err *err;
 };
@@ -72,15 +70,14 @@ static bool code_report_stop(struct code *c, const struct zf_code_stop *s)
 bool verify_code(struct verify *v, struct zf_err *err)
 {
     struct code c = {.v = v, .err = err};
-    bool ok = v->o->part || files_init(&c.files, v->c->store, err);
+    bool ok = true;
 
-    for (const struct files_path *p = c.files.paths; p && ok; p = p->hh.next)
+    for (const struct files_path *p = v->listed.paths; p && ok; p = p->hh.next)
         ok = code_look(&c, p);
     for (const struct zf_code_item *i = c.list.items; i && ok; i = i->hh.next)
         ok = code_report_item(&c, i);
     for (size_t i = 0; i < c.list.stop.n && ok; i++)
         ok = code_report_stop(&c, &c.list.stop.at[i]);
     zf_code_list_fini(&c.list);
-    files_fini(&c.files);
     return ok;
 }

@@ -15,7 +15,6 @@
 #include <zf/base/search.h>
 #include <zf/codec/pickle.h>
 
-#include "files.h"
 #include "gaps.h"
 #include "hints.h"
 #include "checks.h"
@@ -53,7 +52,6 @@ struct coverage_open {
 
 struct coverage {
     struct verify *v;
-    struct files files;
     zf_vec(const struct files_path *) path;
     struct places blobs, copies;
     const struct places *shown[N_SHOWN];
@@ -486,9 +484,7 @@ static bool coverage_each_file(struct coverage *c, coverage_file_fn *fn)
 
 static bool coverage_list(struct coverage *c)
 {
-    if (!files_init(&c->files, c->v->c->store, c->err))
-        return false;
-    for (struct files_path *p = c->files.paths; p; p = p->hh.next) {
+    for (struct files_path *p = c->v->listed.paths; p; p = p->hh.next) {
         const struct files_path **to = zf_vec_push(&c->path, c->err);
 
         if (!to)
@@ -529,7 +525,6 @@ bool verify_coverage(struct verify *v, struct zf_err *err)
     zf_table_free(c.made);
     zf_table_free(c.series);
     hints_fini(&c.hints);
-    files_fini(&c.files);
     free(c.buf);
     return ok;
 }

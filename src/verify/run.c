@@ -25,13 +25,17 @@ static bool verify_all(struct verify *v, struct zf_err *err)
             return false;
     if (v->o->quick)
         return true;
+    /* the checks open more files */
+    if (!v->o->part && !files_init(&v->listed, v->c->store, err))
+        return false;
     struct sums sums;
     v->sums = &sums;
     const bool ok = sums_init(&sums, v, err) &&
                     (v->o->part || twins_init(&v->twins, v->c->copy, v->c->n_copies, err)) &&
                     verify_pass(v, err) && verify_copies(v, err) && verify_stored(v, err) &&
                     verify_values(v, err) && sums_report(&sums, v, err) &&
-                    verify_unchanged(v, err) && verify_coverage(v, err) && verify_code(v, err);
+                    verify_unchanged(v, err) && verify_coverage(v, err) && verify_beside(v, err) &&
+                    verify_code(v, err);
     sums_fini(&sums);
     return ok;
 }
@@ -48,6 +52,7 @@ bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,
     places_fini(&v.places);
     twins_fini(&v.twins);
     zf_vec_fini(&v.hit);
+    files_fini(&v.listed);
     zf_table_free(v.files);
     free(v.value);
     free(v.bad);

@@ -10,6 +10,7 @@
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
+#include <zf/source/source.h>
 
 /* Returns a reference.  Errors: ZF_E_FORMAT with the byte; ZF_E_LIMIT json_bytes, json_depth. */
 json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim,
@@ -19,6 +20,11 @@ static inline void zf_auto_json(json_t **j)
 {
     json_decref(*j);
 }
+
+/* *out: the brackets and strings of the file end where it does, and there is something in it.  False for a file that was
+ * cut short or filled with zeros; the values themselves are not checked, so Python's NaN passes.
+ * Errors: those of reading; ZF_E_NOMEM. */
+bool zf_json_is_whole(struct zf_source *src, bool *out, struct zf_err *err) ZF_CHECKED;
 
 /* Makes a JSON string of any bytes, or of a text; invalid UTF-8 becomes U+FFFD.  A reference, or NULL if memory ran
  * out. */
