@@ -62,7 +62,7 @@ def settings_that_contradict_a_wrapped_model_are_refused():
 
 
 MPT = {"d_model": 8, "n_heads": 2, "n_layers": 2, "expansion_ratio": 4, "max_seq_len": 64, "vocab_size": 6, "no_bias": True, "norm_type": "low_precision_layernorm", "norm_eps": 1e-4,
-       "attn_config": {"alibi": True, "alibi_bias_max": 16, "attn_type": "multihead_attention", "clip_qkv": 6, "qk_ln": False}, "ffn_config": {"ffn_type": "mptmlp"}}
+       "attn_config": {"alibi": True, "alibi_bias_max": 8, "attn_type": "multihead_attention", "clip_qkv": 6, "qk_ln": False}, "ffn_config": {"ffn_type": "mptmlp"}}
 
 
 DENSE = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -111,10 +111,13 @@ def mpt_in_one_file_of_composer():
     for settings, part in (({}, None), ({"learned_pos_emb": False}, None), ({"expansion_ratio": 3}, "expansion_ratio"), ({"norm_type": "rmsnorm"}, "norm_type"), ({"logit_scale": 0.5}, "scaled logits"),
                            ({"learned_pos_emb": True}, "ALiBi"), ({"block_overrides": {"a": 1}}, "block_overrides"), ({"tie_word_embeddings": False}, "tie_word_embeddings"),
                            ({"ffn_config": {"ffn_type": "mptglu"}}, "ffn_type"), ({"n_layers": 3}, "2 and 3"), ({"vocab_size": 5}, "6 and 5"), ({"d_model": 16}, "8 and 16"),
-                           ({"final_logit_softcapping": 30.0}, "softcapping"),
+                           ({"final_logit_softcapping": 30.0}, "softcapping"), ({"no_bias": False}, "no_bias"), ({"attention_bias": True}, "attention_bias"), ({"prefix_lm": True}, "prefix_lm"),
+                           ({"expansion_ratio": 2, "ffn_config": {"ffn_type": "mptmlp", "ffn_hidden_size": 32}}, None), ({"ffn_config": {"ffn_act_fn": {"name": "gelu", "approximate": "none"}}}, None),
+                           ({"ffn_config": {"ffn_act_fn": {"name": "gelu", "approximate": "tanh"}}}, "ffn_act_fn"), ({"ffn_config": {"ffn_act_fn": {"name": "relu"}}}, "ffn_act_fn"),
                            *(({"attn_config": {**MPT["attn_config"], k: v}}, said) for k, v, said in (
                                ("alibi", False, "ALiBi"), ("rope", True, "ALiBi"), ("attn_type", "grouped_query_attention", "attn_type"), ("kv_n_heads", 1, "attn_type"),
-                               ("qk_gn", True, "qk_gn"), ("sliding_window_size", 8, "sliding_window_size"), ("attn_logit_softcapping", 9.0, "softcapping")))):
+                               ("qk_gn", True, "qk_gn"), ("sliding_window_size", 8, "sliding_window_size"), ("qk_ln", True, "qk_ln"), ("alibi_bias_max", 16, "16 and 8"),
+                               ("attn_temperature_tuning", {"floor_scale": 8192, "attn_scale": 0.1}, "attn_temperature_tuning"), ("prefix_lm", True, "prefix_lm"), ("attn_logit_softcapping", 9.0, "softcapping")))):
         with Save() as c:
             os.mkdir(os.path.join(c.dir, "save"))
             content = {**MPT, **settings}
@@ -134,7 +137,7 @@ def mpt_in_one_file_of_composer():
             assert got["transformer.blocks.1.norm_2.weight"][1] == values_of(11, 8)
             config = c.config()
             want = {"d_model": 8, "n_heads": 2, "n_layers": 2, "layer_norm_epsilon": 1e-4, "no_bias": True, "max_seq_len": 64, "tie_word_embeddings": True}
-            assert {k: config.get(k) for k in want} == want and config["attn_config"]["alibi_bias_max"] == 16 and config["attn_config"]["clip_qkv"] == 6, config
+            assert {k: config.get(k) for k in want} == want and config["attn_config"]["alibi_bias_max"] == 8 and repr(config["attn_config"]["clip_qkv"]) == "6.0", config
 
 
 def mpt_in_a_directory_of_composer():
