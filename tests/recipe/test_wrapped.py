@@ -18,14 +18,14 @@ from torchfile import Tensor, save  # noqa: E402 pylint: disable=wrong-import-po
 LLAMA = ["model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", *(f"model.layers.{i}.{n}.weight" for i in range(2) for n in ("mlp.up_proj", "input_layernorm"))]
 GPT2 = ["transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight", "transformer.h.0.attn.c_attn.weight", "lm_head.weight"]
 NEOX = ["gpt_neox.embed_in.weight", "gpt_neox.layers.0.attention.dense.weight", "embed_out.weight"]
-CONFIG = {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_size": 3, "vocab_size": 4, "num_hidden_layers": 2, "tie_word_embeddings": False}
+CONFIG = {"model_type": "phi", "architectures": ["PhiForCausalLM"], "hidden_size": 3, "vocab_size": 4, "num_hidden_layers": 2, "tie_word_embeddings": False}
 INSIDE = ("", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "_fsdp_wrapped_module._checkpoint_wrapped_module.")
 IN_FRONT = ("module.", "module.module.", "model.", "model.module.", "module.model.", "app.model.", "app.", "app.model.model.", "state_dict.", "state_dict.model.", "state.model.",
             "state.model.model.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.", "_forward_module.model.", "_orig_mod.module.", "module._orig_mod.", "model._orig_mod.")
 
 
 def names_in_front_and_inside_are_taken_off():
-    for names, kind, architecture in ((LLAMA, "gemma", "GemmaForCausalLM"), (GPT2, "gpt2", "GPT2LMHeadModel"), (NEOX, "gpt_neox", "GPTNeoXForCausalLM")):
+    for names, kind, architecture in ((LLAMA, "phi", "PhiForCausalLM"), (GPT2, "gpt2", "GPT2LMHeadModel"), (NEOX, "gpt_neox", "GPTNeoXForCausalLM")):
         for k, front in enumerate((*IN_FRONT, *IN_FRONT[:5])):
             m, inside = Numbers(), INSIDE[k % len(INSIDE)]
             for n in names if k < len(IN_FRONT) else [n for n in names if n.split(".")[0] not in ("lm_head", "embed_out")]:  # a tied head is not there
@@ -43,7 +43,7 @@ def settings_that_contradict_a_wrapped_model_are_refused():
             m.put("module." + n, [4, 3], n)
         for same, change, part in ((False, {}, None), (False, {"tie_word_embeddings": True}, "the tensors differ"), (True, {"tie_word_embeddings": True}, None),
                                    (False, {"vocab_size": 5}, "4 and 5"), (False, {"hidden_size": 5}, "3 and 5"), (False, {"num_hidden_layers": 3}, "2 and 3")):
-            if names is GPT2 and "tie_word_embeddings" not in change and "num_hidden_layers" not in change:
+            if names is GPT2 and "hidden_size" in change:
                 continue
             part = "1 and 3" if names is GPT2 and part == "2 and 3" else part
             want = dict(m.want)
@@ -83,6 +83,7 @@ def dense(lacks=(), more=()):
 
 def what_the_most_used_classes_need_is_there():
     q, up, head = "self_attn.q_proj.bias", "model.layers.1.mlp.up_proj.weight", "lm_head.weight"
+    gemma = {"architectures": ["GemmaForCausalLM"], "model_type": "gemma"}
     qwen = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
     for m, change, said in ((dense(), {}, None), (dense(), {"head_dim": 2}, None), (dense(), {"head_dim": None, "num_attention_heads": None}, None), (dense((head,)), {"tie_word_embeddings": True}, None),
                             (dense(more=(q,)), qwen, None), (dense(more=(q,)), {"attention_bias": True}, None),
@@ -91,7 +92,10 @@ def what_the_most_used_classes_need_is_there():
                             (dense((up,)), {}, "layers with up_proj and num_hidden_layers of config.json: 1 and 2"), (dense((head,)), {}, "there is no head"),
                             (dense(), qwen, "biases of q_proj"), (dense(more=(q,)), {}, "biases of q_proj"), (dense(), {"attention_bias": True}, "biases of q_proj"),
                             (dense(), {"mlp_bias": True}, "biases of gate_proj"), (dense(), {"architectures": ["Qwen3ForCausalLM"]}, "norms of queries"),
-                            (dense(more=("self_attn.q_norm.weight",)), {}, "norms of queries")):
+                            (dense(more=("self_attn.q_norm.weight",)), {}, "norms of queries"), (dense(), {**gemma, "attention_bias": False}, None), (dense(more=(q,)), {**gemma, "attention_bias": True}, None),
+                            (dense(), {**gemma, "attention_bias": True}, "biases of q_proj in the checkpoint and by config.json: false and true"), (dense(), {**gemma, "mlp_bias": True}, "biases of gate_proj"),
+                            (dense(), {**gemma, "head_dim": 4}, "8 and 16"), (dense(), {**gemma, "head_dim": 2, "num_key_value_heads": 4}, "k_proj and num_key_value_heads * head_dim of config.json: 4 and 8"),
+                            (dense(("model.layers.1.self_attn.v_proj.weight",)), gemma, "layers with v_proj and num_hidden_layers of config.json: 1 and 2")):
         with Save() as c:
             c.safetensors("save/model.safetensors", m.save)
             c.file("save/config.json", {**DENSE, **change})
@@ -99,6 +103,42 @@ def what_the_most_used_classes_need_is_there():
                 c.told("hf/ is not converted by a recipe", said, at="save")
             else:
                 assert c.model() == m.want, change
+
+
+def layers_under_other_names_are_counted():
+    for names, side in ((("model.decoder.layers.{}.fc1.weight", "model.decoder.embed_tokens.weight"), {"model_type": "opt", "num_hidden_layers": 2}),
+                        (("backbone.layers.{}.mixer.D", "backbone.embeddings.weight"), {"model_type": "mamba", "num_hidden_layers": 2}),
+                        (("backbone.layers.{}.mixer.D", "backbone.embeddings.weight"), {"model_type": "mamba", "n_layer": 2}),
+                        (("gpt_neox.layers.{}.attention.dense.weight", "gpt_neox.embed_in.weight"), {"model_type": "gpt_neox", "num_hidden_layers": 2})):
+        m = Numbers()
+        for n in (names[0].format(0), names[0].format(1), names[1]):
+            m.put("module." + n, [4, 3], n)
+        layers = next(k for k in side if k != "model_type")
+        for change, said in (({}, None), ({layers: 1}, "2 and 1"), ({layers: 3}, "2 and 3"), ({"vocab_size": 5}, "rows of the embedding and vocab_size of config.json: 4 and 5")):
+            with Save() as c:
+                c.safetensors("save/model.safetensors", m.save)
+                c.file("save/config.json", {"vocab_size": 4, **side, **change})
+                if said:
+                    c.told("hf/ is not converted by a recipe", said, at="save")
+                else:
+                    assert c.model() == m.want
+
+
+def a_model_inside_an_adapter_is_refused():
+    """PEFT's own names, as state_dict() of get_peft_model(model) gives them; without the model's own tensors it is an adapter, of which nothing is said."""
+    inside = "base_model.model.model.layers.0.self_attn.q_proj."
+    for front in ("", "module.", "_orig_mod.module."):
+        m = Numbers()
+        for n in (inside + "base_layer.weight", inside + "lora_A.default.weight", inside + "lora_B.default.weight"):
+            m.put(front + n, [4, 3])
+        for whole in (False, True):
+            with Save() as c:
+                c.safetensors("save/model.safetensors", {**m.save, **({front + "base_model.model.model.embed_tokens.weight": m.save[front + inside + "base_layer.weight"]} if whole else {})})
+                c.file("save/config.json", DENSE)
+                if whole:
+                    c.told("hf/ is not converted by a recipe", "it is a model with an adapter of PEFT around it", at="save")
+                else:
+                    assert "adapter of PEFT" not in c.run("info", None, at="save").stdout.decode()
 
 
 def mpt_in_one_file_of_composer():
@@ -242,4 +282,4 @@ def llama_of_meta():
                 c.holds(m, "LlamaForCausalLM", *opts, num_attention_heads=4, rms_norm_eps=1e-4, rope_theta=5e5, rope_scaling=outside.get("rope_scaling"))
 
 
-main([mpt_in_a_directory_of_composer, what_the_most_used_classes_need_is_there, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
+main([layers_under_other_names_are_counted, a_model_inside_an_adapter_is_refused, mpt_in_a_directory_of_composer, what_the_most_used_classes_need_is_there, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
