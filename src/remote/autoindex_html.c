@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listings in HTML.  They have in common, and only this is read: a link for each name, and behind the link,
- * in the same row, a date and then a size.
+/* Listings in HTML.  Only what they have in common is read: a link for each name, followed in the same row by a
+ * date and a size.
  *
  * A listing is recognised by its title or heading: "Index of …" (nginx 1.22
  * ngx_http_autoindex_html, Apache 2.4 mod_autoindex, lighttpd 1.4 mod_dirlisting) or "Directory
  * listing for …" (Python 3 http.server list_directory); Go's net/http dirList has no title and
- * begins with <pre>.  Any other page with links is none.
+ * begins with <pre>.  Any other page with links is not a listing.
  *
- * A size is believed only where it is exact: bare digits behind a date.  nginx writes them for
- * every file, or with autoindex_exact_size off for small ones; Apache's apr_strfsize for those
- * below 973 bytes; "1.2K" is rounded and lighttpd's always are: such sizes count as not known.
+ * A size is used only if it is exact, that is, digits without a unit after a date.  nginx writes exact
+ * sizes for every file, or with autoindex_exact_size off for small ones; Apache's apr_strfsize for files
+ * below 973 bytes.  "1.2K" is rounded, as are all sizes of lighttpd: these count as unknown.
  *
- * A page that was cut short must not pass for a directory of fewer files: the element with the
- * links (<pre>, <ul>, <table>, <body>) must be closed behind the last one. */
+ * A truncated page must not pass for a directory of fewer files: the element with the links (<pre>, <ul>,
+ * <table>, <body>) must be closed after the last one. */
 #include "listings.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
-enum { HTML_TAIL = 160 }; /* text behind a link: padding, date, padding, size */
+enum { HTML_TAIL = 160 }; /* bytes of text after a link: padding, date, padding, size */
 
 struct html {
     const char *p, *end;     /* the rest of the page */
-    const char *name, *attr; /* of the tag that was met */
+    const char *name, *attr; /* name and attributes of the last tag read */
     size_t n_name, n_attr;   /* … */
-    const char *text;        /* in front of it */
+    const char *text;        /* text before that tag */
     size_t n_text;
     bool broken; /* the page ends inside a tag */
 };
 
 /* ---- tags ------------------------------------------------------------------------------------ */
 
-/* The first `what` at or behind p; NULL: there is none. */
+/* The first occurrence of `what` in p … end; NULL: none. */
 static const char *html_seek(const char *p, const char *end, const char *what)
 {
     return memmem(p, (size_t)(end - p), what, strlen(what));
 }
 
-/* The '>' of the tag that begins at p; one inside quotes is none. */
+/* The '>' that ends the tag beginning at p; a '>' inside quotes is skipped. */
 static const char *html_tag_end(const char *p, const char *end)
 {
     char quote = '\0';
@@ -53,7 +53,7 @@ static const char *html_tag_end(const char *p, const char *end)
     return NULL;
 }
 
-/* The next tag, whose name includes a '/' at its front; comments and declarations are text. */
+/* Reads the next tag.  The name of an end tag begins with '/'; comments and declarations count as text. */
 static bool html_next(struct html *h)
 {
     const char *open, *close;
@@ -88,7 +88,7 @@ static bool html_is(const struct html *h, const char *name)
     return h->n_name == strlen(name) && strncasecmp(h->name, name, h->n_name) == 0;
 }
 
-/* Is it one of these, which end with NULL? */
+/* True if the tag has one of the names, which end with NULL. */
 static bool html_is_any(const struct html *h, const char *const *names)
 {
     while (*names && !html_is(h, *names))
@@ -96,7 +96,7 @@ static bool html_is_any(const struct html *h, const char *const *names)
     return *names != NULL;
 }
 
-/* The value of href, as it is written in the page; NULL: it has none. */
+/* The value of the tag's href as written in the page; NULL: it has none. */
 static const char *html_href(const struct html *h, size_t *n_out)
 {
     const char *p = h->attr, *end = h->attr + h->n_attr;
@@ -125,14 +125,14 @@ static const char *html_href(const struct html *h, size_t *n_out)
     return NULL;
 }
 
-/* ---- the text behind a link ------------------------------------------------------------------- */
+/* ---- the text after a link -------------------------------------------------------------------- */
 
 struct tail {
     char text[HTML_TAIL];
     size_t n;
 };
 
-/* Adds text; &nbsp; is a space. */
+/* Adds p[n]; &nbsp; becomes a space. */
 static void html_tail_add(struct tail *t, const char *p, size_t n)
 {
     for (size_t i = 0; i < n && t->n < sizeof t->text - 1; i++) {
@@ -144,7 +144,7 @@ static void html_tail_add(struct tail *t, const char *p, size_t n)
     t->text[t->n] = '\0';
 }
 
-/* Goes over what fits the pattern: 9 a digit, A a letter, all else itself.  NULL: it does not fit. */
+/* The end of the text that matches the pattern: 9 is a digit, A a letter, all else itself.  NULL: no match. */
 static const char *html_fits(const char *p, const char *pattern)
 {
     for (; *pattern; p++, pattern++) {
@@ -157,7 +157,7 @@ static const char *html_fits(const char *p, const char *pattern)
     return p;
 }
 
-/* The size behind "  22-Nov-2026 19:10   "; false: it is not known to the byte. */
+/* Reads the size after "  22-Nov-2026 19:10   ".  False: it is not exact. */
 static bool html_size(const struct tail *t, uint64_t *out)
 {
     static const char *const date[] = {"99-AAA-9999 99:99", "9999-99-99 99:99",
@@ -186,15 +186,15 @@ static bool html_size(const struct tail *t, uint64_t *out)
 struct page {
     const char *url;
     struct entries *out;
-    struct zf_out name; /* of the link that was met last … */
-    struct tail tail;   /* … and the text behind it */
+    struct zf_out name; /* name in the last link … */
+    struct tail tail;   /* … and the text after that link */
     bool pending, dir, in_link, in_title;
-    bool known; /* it is a listing */
-    bool open;  /* the element with the links was not closed yet, behind the last one */
-    bool begun; /* a tag was met that Go's pages do not begin with */
+    bool known; /* the page is a listing */
+    bool open;  /* the element with the links has not been closed after the last one */
+    bool begun; /* a tag was read that Go's pages do not begin with */
 };
 
-/* The row is over. */
+/* Ends a row: adds its entry to the listing. */
 static bool html_row_end(struct page *g, struct zf_err *err)
 {
     struct entry e = {.name = zf_out_text(&g->name), .dir = g->dir};
@@ -239,7 +239,7 @@ static void html_title(struct page *g, const struct html *h)
     }
 }
 
-/* Skips to the end of an element without text for people. */
+/* Skips to the end of a <script> or <style> element. */
 static void html_skip(struct html *h)
 {
     const char *close[] = {html_is(h, "script") ? "/script" : "/style", NULL};

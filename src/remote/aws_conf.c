@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profile, region and endpoint from the environment and the configuration files of AWS' tools, resolved as botocore does
- * it; tests/remote/test_aws.py compares.
+/* Profile, region and endpoint from the environment and the configuration files of AWS' tools, resolved as botocore
+ * does; tests/remote/test_aws.py compares the two.
  *
  * Source: botocore/configloader.py, session.py (full_config, get_scoped_config) and configprovider.py
- * (ConfiguredEndpointProvider) of botocore 1.43.  AWS_REGION, which botocore leaves to others, is what the
- * command line of AWS and all its other libraries read. */
+ * (ConfiguredEndpointProvider) of botocore 1.43.  AWS_REGION, which botocore does not read, is read by the
+ * aws command and the other AWS libraries. */
 #include "aws.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "url.h"
 
-/* $NAME's path, or the one below the home directory. */
+/* The path in the environment variable `name`; if unset, `below` in the home directory. */
 static char *conf_path(const char *name, const char *below, struct zf_err *err)
 {
     const char *set = settings_env(name), *home = settings_env("HOME");
@@ -68,13 +68,13 @@ void aws_conf_fini(struct aws_conf *c)
     *c = (struct aws_conf){0};
 }
 
-/* In the config file a profile is [profile NAME], but for [default]; in the other it is [NAME]. */
+/* The section of a profile: in the config file [profile NAME] or [default], in the credentials file [NAME]. */
 static size_t conf_section(const struct aws_conf *c, const char *profile)
 {
     size_t plain = strcmp(profile, "default") == 0 ? ini_section(&c->config, "default") : INI_NONE;
     size_t at = ini_section_of(&c->config, "profile", profile);
 
-    /* Of [default] and [profile default] the later one counts. */
+    /* If both [default] and [profile default] exist, the later one counts. */
     return at == INI_NONE || (plain != INI_NONE && plain > at) ? plain : at;
 }
 
@@ -95,7 +95,7 @@ static bool conf_yes(const char *v)
     return v && strcasecmp(v, "true") == 0;
 }
 
-/* `endpoint_url` of the service in the services section that the profile names. */
+/* Reads `endpoint_url` of the service from the [services NAME] section that the profile refers to. */
 static bool conf_services(const struct aws_conf *c, const char *service, char **out,
                           struct zf_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials as the services hand them out: JSON from containers and instances, XML from STS.
+/* Parses credentials from the replies of AWS services: JSON from containers and instances, XML from STS.
  *
  * Source: botocore/utils.py, ContainerMetadataFetcher and InstanceMetadataFetcher (1.43); "AssumeRole" of the
  * API reference of STS. */

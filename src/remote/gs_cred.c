@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Google's credential files, and the answers of its token services.
+/* Google's credential files, and the replies of its token services.
  *
  * Source: "Using OAuth 2.0 for Server to Server Applications" of Google's identity platform (the
  * assertion), and google-auth's google/oauth2/_client.py and _default.py (members of the files,
@@ -38,7 +38,7 @@ static bool gs_member(const json_t *j, const char *name, const char *otherwise, 
     return *out || zf_fail_sys(err, "read credentials");
 }
 
-/* Over plain HTTP only to this machine. */
+/* Checks a token URI: https, or plain http to this machine only. */
 static bool gs_uri_ok(const char *url, struct zf_err *err)
 {
     struct url u;
@@ -101,7 +101,7 @@ bool gs_cred_token(const void *p, size_t n, char **token, uint64_t *seconds, str
     return *token || zf_fail_sys(err, "read credentials");
 }
 
-/* "header.claims", each as base64url. */
+/* Adds the unsigned part of the assertion, "header.claims", each as base64url. */
 static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)
 {
     zf_auto(json) json_t *head =
@@ -122,7 +122,7 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
     return zf_out_ok(out, err);
 }
 
-/* Adds the signed assertion of a service account (RFC 7523; RS256 of RFC 7518) for reading.
+/* Adds the signed assertion of a service account (RFC 7523; RS256 of RFC 7518) that asks for read access.
  * Errors: those of rs256_sign. */
 static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out,
                               struct zf_err *err)

@@ -6,7 +6,7 @@
 
 #include "settings.h"
 
-/* Takes the line; NULL: out of memory. */
+/* Adds the line, which it owns from now on; a NULL line means that memory ran out. */
 static bool headers_take(struct headers *h, char *line, struct zf_err *err)
 {
     zf_auto(secret) char *gone = line;

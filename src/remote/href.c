@@ -2,9 +2,9 @@
 /* The target of a link in a listing.  The rule, for a listing of the directory at `base`:
  *
  * - links of sorting (?C=N), anchors (#top), other schemes, other hosts, the directory itself, its
- *   parents and siblings are passed over: pages have such links;
- * - so are paths of more than one step (a/b), which no listing of this directory has;
- * - any other link is an entry: its name is percent-decoded once, a '/' at its end says directory. */
+ *   parents and siblings are skipped, because pages have such links;
+ * - paths of several components (a/b) are skipped, because no listing of this directory has them;
+ * - any other link is an entry: its name is percent-decoded once, and a final '/' means a directory. */
 #include "listings.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 /* ---- character references -------------------------------------------------------------------- */
 
-/* The number in p[n] = "38" or "x26"; 0: none. */
+/* The code point of the numeric reference p[n], "38" or "x26"; 0: not a number. */
 static uint32_t href_number(const char *p, size_t n)
 {
     bool hex = n && (p[0] == 'x' || p[0] == 'X');
@@ -33,7 +33,7 @@ static uint32_t href_number(const char *p, size_t n)
     return v > 0x10ffff || (v >= 0xd800 && v < 0xe000) ? 0 : v;
 }
 
-/* The character that p[n], between & and ;, stands for; 0: none that is known here. */
+/* The character of the reference p[n], the text between & and ;.  0: unknown. */
 static uint32_t href_reference(const char *p, size_t n)
 {
     static const struct {
@@ -70,7 +70,7 @@ void href_text(struct zf_out *out, const char *p, size_t n)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* Cuts off the common front of base and ref: *ref becomes relative to base.  False: it leads
+/* Removes the prefix that ref shares with base: *ref becomes relative to base.  False: it leads
  * elsewhere. */
 static bool href_relative(const char *base, const char **ref, size_t *n)
 {
@@ -83,7 +83,7 @@ static bool href_relative(const char *base, const char **ref, size_t *n)
 
     if (*n < len || (scheme && len == 0))
         return false;
-    /* The host's letters may be of either case; the path's may not. */
+    /* Case matters in the path, but not in the host. */
     size_t host = scheme ? (size_t)(path - base) : 0;
     if (scheme && (path < base || path > base + len))
         return false;

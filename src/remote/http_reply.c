@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The outcome of a request, read by its caller. */
+/* Accessors for the result of a request. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

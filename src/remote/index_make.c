@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes zerofs.index.json of a directory, one level after the other.  The store lists it,
- * so that links lead nowhere else; a directory that links back to one above it is passed over. */
+/* Writes zerofs.index.json of a directory, level by level.  Entries are listed by the store, which refuses links
+ * out of the directory; a link to a directory above itself is skipped. */
 #include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ enum { INDEX_BLOCK = 1 << 20 };
 
 struct index_dir {
     char *path;
-    char *real;   /* without links; inode numbers tell nothing on file systems in user space */
-    size_t above; /* its directory's place in the list */
+    char *real;   /* path without links; inode numbers are not reliable on FUSE file systems */
+    size_t above; /* index of the parent directory in the list */
 };
 
 struct index_make {
@@ -28,7 +28,7 @@ struct index_make {
     bool sha256;
     struct zf_out *out;
     uint64_t n, most;
-    zf_vec(struct index_dir) dir; /* those to be listed, and those that were */
+    zf_vec(struct index_dir) dir; /* directories already listed, then those still to list */
 };
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-/* Is the directory `real` the one numbered `at`, or one above that? */
+/* True if `real` is the directory of index `at` or one of its parents. */
 static bool index_is_above(const struct index_make *m, const char *real, size_t at)
 {
     for (;; at = m->dir.at[at].above) {
@@ -107,7 +107,7 @@ static bool index_is_above(const struct index_make *m, const char *real, size_t 
     }
 }
 
-/* Adds a directory to those to be listed, unless a link leads from it to one above.  path "": the first of them. */
+/* Adds a directory to the list, unless it is a link to one of its parents.  path "": the root. */
 static bool index_dir_add(struct index_make *m, const char *path, size_t above, struct zf_err *err)
 {
     zf_auto(mem) char *full = zf_relpath_join(zf_store_name(m->st), path, err);
@@ -128,7 +128,7 @@ static bool index_dir_add(struct index_make *m, const char *path, size_t above, 
     return true;
 }
 
-/* Is it the index itself, or its temporary name? */
+/* True for the index itself and its temporary file. */
 static bool index_is_ours(const char *dir, const char *name)
 {
     return !*dir && (strcmp(name, INDEX_FILE_NAME) == 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The INI files of AWS' tools, ~/.aws/config and ~/.aws/credentials, read as botocore reads them: by the rules of Python's
- * RawConfigParser.  Messages about them name lines and never quote one: it may be a secret.
+ * RawConfigParser.  Error messages give line numbers and never quote a line, which may hold a secret.
  *
  * Source: Python 3.11's configparser.py, RawConfigParser._read, and botocore/configloader.py (1.43). */
 #include "aws.h"
@@ -14,7 +14,7 @@ struct ini_work {
     struct ini *ini;
     bool in_section, in_option;
     size_t indent, line;
-    struct zf_out value; /* of the option that is being read */
+    struct zf_out value; /* value of the option that is being read */
 };
 
 static inline void zf_auto_ini_work(struct ini_work *w)
@@ -48,7 +48,7 @@ void ini_fini(struct ini *ini)
     zf_vec_fini(&ini->option);
 }
 
-/* The option's value is whole: without the empty lines at its end. */
+/* Ends the value of an option; empty lines at its end are dropped. */
 static bool ini_end_option(struct ini_work *w, struct zf_err *err)
 {
     if (!w->in_option)
@@ -119,7 +119,7 @@ static bool ini_add_option(struct ini_work *w, const char *p, size_t n, uint64_t
     return true;
 }
 
-/* "[header]", whatever follows the last bracket; the length of the header, 0: no section. */
+/* The length of the header in "[header]", up to the last bracket of the line; 0: not a section. */
 static size_t ini_header(const char *p, size_t n)
 {
     const char *end = n && *p == '[' ? memrchr(p, ']', n) : NULL;
@@ -189,7 +189,7 @@ size_t ini_section(const struct ini *ini, const char *name)
     return INI_NONE;
 }
 
-/* The next word of *p as a shell reads it.  False: there is none, or a quote that does not end. */
+/* Reads the next word of *p by the shell's rules.  False: no more words, or an unclosed quote. */
 static bool ini_word(const char **p, struct zf_out *word)
 {
     const char *s = *p;

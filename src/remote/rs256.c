@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RSASSA-PKCS1-v1_5 with SHA-256, for the assertions of service accounts; by GnuTLS. */
+/* Signs the assertions of service accounts with RSASSA-PKCS1-v1_5 and SHA-256, by GnuTLS. */
 #include "gs.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
     const struct late_gnutls *tls = late_gnutls();
     const size_t n_pem = strlen(pem);
     zf_auto(rs256_key) gnutls_privkey_t key = NULL;
-    /* GnuTLS changes neither. */
+    /* GnuTLS does not modify the inputs. */
     const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)n_pem},
                          data = {(unsigned char *)(uintptr_t)p, (unsigned)n};
     gnutls_datum_t sum = {NULL, 0};
@@ -68,7 +68,7 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
             "the private key of the credentials cannot sign: its numbers contradict each other");
     }
     zf_out_add(out, sum.data, sum.size);
-    free(sum.data); /* gnutls_free is a variable, which points to free() */
+    free(sum.data); /* allocated by GnuTLS, whose gnutls_free points to free() */
     return zf_out_ok(out, err);
 }
 

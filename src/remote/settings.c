@@ -7,7 +7,7 @@
 
 #include <zf/base/fd.h>
 
-/* How long a pipe may be silent: a shell gives one as /dev/fd/N, and its writer may be slow. */
+/* Milliseconds to wait for data from a pipe (a shell passes one as /dev/fd/N, and its writer may be slow). */
 #define PIPE_MS 10000
 
 const char *settings_env(const char *name)

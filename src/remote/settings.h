@@ -15,10 +15,10 @@ const char *settings_env(const char *name);
 bool settings_file(const char *path, size_t most, struct zf_out *out,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Does the text consist of visible ASCII only, so that it can be sent in a header? */
+/* True if the text is visible ASCII only, so that it can be sent in a header. */
 bool settings_is_word(const char *text);
 
-/* NULL is fine. */
+/* Wipes and frees the text, which may be NULL. */
 static inline void secret_free(char *text)
 {
     if (text)

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does the text begin like the form, in which 0 is a digit and a is a letter?  strptime alone takes blanks and fewer digits. */
+/* True if the text begins as the form does, where 0 is a digit and a is a letter.  strptime alone also accepts blanks and
+ * fewer digits. */
 static bool timestamp_like(const char *text, const char *form)
 {
     for (; *form; form++, text++) {
@@ -17,8 +18,8 @@ static bool timestamp_like(const char *text, const char *form)
     return true;
 }
 
-/* The text behind the time; NULL: it is not of the format, or no such day.  Months are named in English: zerofs stays in the
- * locale "C". */
+/* Parses a time and returns the text after it; NULL: another format, or no such day.  Names of months are English, because
+ * zerofs stays in the locale "C". */
 static const char *timestamp_read(const char *text, const char *format, time_t *out)
 {
     struct tm tm = {0};
@@ -29,7 +30,7 @@ static const char *timestamp_read(const char *text, const char *format, time_t *
     return end && tm.tm_mday == day && tm.tm_year >= 70 ? end : NULL;
 }
 
-/* ".678" as nanoseconds; digits past the ninth are dropped. */
+/* Reads ".678" as nanoseconds; digits after the ninth are dropped. */
 static long timestamp_fraction(const char **p)
 {
     long ns = 0, unit = 100000000;
@@ -41,7 +42,7 @@ static long timestamp_fraction(const char **p)
     return ns;
 }
 
-/* "Z", "+01:00" or "+0100" as seconds east of Greenwich. */
+/* Reads "Z", "+01:00" or "+0100" as seconds east of Greenwich. */
 static bool timestamp_zone(const char *p, long *out)
 {
     const bool colon = *p && timestamp_like(p + 1, "00:00");

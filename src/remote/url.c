@@ -95,7 +95,7 @@ bool url_is_endpoint(const char *text)
     return url_check(text, &ignored) && url_split(text, &u) && !u.query.n;
 }
 
-/* ---- texts made of them ---------------------------------------------------------------------- */
+/* ---- parts as text --------------------------------------------------------------------------- */
 
 void url_lower(struct zf_out *out, const char *p, size_t n)
 {

@@ -25,18 +25,18 @@ struct url {
  * does not begin with a scheme; *out is then empty. */
 bool url_split(const char *text, struct url *out);
 
-/* Is the URL of this scheme? */
+/* True if the URL has this scheme. */
 bool url_is(const char *text, const char *scheme);
-/* The same for http or https. */
+/* True if its scheme is http or https. */
 bool url_is_web(const char *text);
 
-/* Does the part equal the text, ignoring case? */
+/* True if the part equals the text, ignoring case. */
 bool url_part_is(struct url_part part, const char *text);
 
-/* Can the http or https URL be sent: visible ASCII, a host, no user?  Errors: ZF_E_USAGE. */
+/* Checks that the URL can be requested: http or https, visible ASCII, a host, no user.  Errors: ZF_E_USAGE. */
 bool url_check(const char *text, struct zf_err *err) ZF_CHECKED;
 
-/* Can the URL be sent (url_check), and does it have no query? */
+/* True if the URL passes url_check and has no query. */
 bool url_is_endpoint(const char *text);
 
 /* The origin, "https://host[:port]" as in url_add_host; malloc'ed.  NULL: out of memory, or not a URL. */

@@ -22,7 +22,7 @@ struct xml_work {
     struct zf_err *err;
     bool failed;
     unsigned depth;
-    size_t at[XML_DEPTH]; /* where in path each element begins */
+    size_t at[XML_DEPTH]; /* offset in path of each element's name */
     struct zf_out path, text;
 };
 
@@ -114,7 +114,7 @@ static void XMLCALL xml_text(void *user, const XML_Char *p, int n)
     zf_out_add(&w->text, p, (size_t)n);
 }
 
-/* Entities are declared in a document type, and nothing that a store answers has one. */
+/* Refuses a document type, which could declare entities; replies of object stores have none. */
 static void XMLCALL xml_doctype(void *user, const XML_Char *name, const XML_Char *sysid,
                                 const XML_Char *pubid, int internal)
 {
@@ -129,7 +129,7 @@ static void XMLCALL xml_doctype(void *user, const XML_Char *name, const XML_Char
     }
 }
 
-/* Said in our own words: those of a library change. */
+/* Fails with the parser's error.  Common errors get wording of ours, since expat's changes between releases. */
 static bool xml_refuse(struct xml_work *w, size_t n)
 {
     enum XML_Error e = XML_GetErrorCode(w->parser);

@@ -17,13 +17,13 @@ struct xml_event {
     size_t n;
 };
 
-/* Called at the begin and end of each element, in document order.  Returning false, with *err set, stops the parser. */
+/* Called at the beginning and end of each element, in document order.  Returning false, with *err set, stops the parser. */
 typedef bool xml_fn(void *ctx, const struct xml_event *e, struct zf_err *err);
 
 /* Parses the document p[n].  Errors: ZF_E_FORMAT with the offset; ZF_E_LIMIT; ZF_E_UNSUPPORTED built without expat; those
  * of fn. */
 bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
-/* Errors: ZF_E_UNSUPPORTED, zerofs was built without expat. */
+/* Checks that XML can be parsed.  Errors: ZF_E_UNSUPPORTED, zerofs was built without expat. */
 bool xml_ready(struct zf_err *err) ZF_CHECKED;
 
 #endif
