@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* How far before and after the end of a stream its next request may begin: the kernel has several in flight. */
-#define BACK (4ull << 20)
-#define FORTH (2ull << 20)
+#define STREAM_BEFORE (4ull << 20)
+#define STREAM_AFTER (2ull << 20)
 /* The first window, its growth factor and limit, and the smallest prefetch request.  On a connection with high latency
  * each growth costs a round trip or two in which the connection is not saturated. */
 #define WINDOW_FIRST (1ull << 20)
@@ -48,11 +48,12 @@ void ahead_fini(struct ahead *a)
  * must be recent. */
 static bool ahead_fits(const struct ahead *a, const struct ahead_stream *s, uint64_t off)
 {
-    const uint64_t forth = s->bytes < FORTH ? s->bytes : FORTH;
+    const uint64_t after = s->bytes < STREAM_AFTER ? s->bytes : STREAM_AFTER;
 
     if (s->reads < 2 && a->clock - s->used > NEW)
         return false;
-    return off >= s->next ? off - s->next <= forth : off >= s->begin && s->next - off <= BACK;
+    return off >= s->next ? off - s->next <= after
+                          : off >= s->begin && s->next - off <= STREAM_BEFORE;
 }
 
 /* Rank of a stream for a read at `off`, the lowest is the likeliest: one that ends there, then one that has passed it. */

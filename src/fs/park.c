@@ -41,9 +41,9 @@ static bool park_kills(const char *status, const char *key)
            (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
 }
 
-/* Looks in /proc whether the reader was killed.  Up to 65,536 groups are listed before the signals, so the text is searched
+/* Reads the state of the reader from /proc.  Up to 65,536 groups are listed before the signals, so the text is searched
  * in pieces; the last LINE bytes of each are kept in the next one, because a line may be split there. */
-static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
+static enum park_reader { LIVES, KILLED, NOT_FOUND } park_reader_state(fuse_req_t req)
 {
     enum { LINE = 64 };
     char path[40], status[4096];
@@ -62,14 +62,14 @@ static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
             kept = LINE;
         }
     }
-    return n < 0 ? NOT_SEEN : LIVES; /* not seen: it has exited, or is in another PID namespace */
+    return n < 0 ? NOT_FOUND : LIVES; /* not found: it has exited, or is in another PID namespace */
 }
 
 /* The kernel sends FUSE_INTERRUPT for any signal, and only once.  Only a killed reader may get EINTR: one that handles the
  * signal does not expect it from read(2) of a regular file. */
 static bool park_is_killed(fuse_req_t req)
 {
-    return park_look(req) != LIVES;
+    return park_reader_state(req) != LIVES;
 }
 
 bool park_given_up(void *ctx)
@@ -79,7 +79,8 @@ bool park_given_up(void *ctx)
     /* For a reader with O_DIRECT the kernel never sends FUSE_INTERRUPT: its requests are asynchronous and always awaited
      * (fuse_direct_IO, Linux 5.4 to 6.18).  Without FUSE_CAP_ASYNC_DIO it would, but such reads would then be serialized.
      * So the state of a waiting reader is polled. */
-    return fuse_req_interrupted(r->req) ? park_is_killed(r->req) : park_look(r->req) == KILLED;
+    return fuse_req_interrupted(r->req) ? park_is_killed(r->req)
+                                        : park_reader_state(r->req) == KILLED;
 }
 
 /* Called by libfuse when the request is interrupted; req stays valid while this runs. */
