@@ -241,7 +241,7 @@ static void http_call_method(const struct http_call *c, CURL *e)
 }
 
 /* Restricts libcurl to http and https, with TLS verification and without following redirects, which is done by us. */
-static void http_call_bounds(CURL *e, const struct http_ways *w, double left)
+static void http_call_bounds(CURL *e, const struct http_config *w, double left)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
     (void)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -286,7 +286,7 @@ static void http_call_plain(struct http_call *c, CURL *e)
     (void)curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 }
 
-bool http_call_begin(struct http_call *c, const struct http_ways *ways, double left,
+bool http_call_begin(struct http_call *c, const struct http_config *config, double left,
                      struct zf_err *err)
 {
     CURL *e = curl_easy_init();
@@ -307,11 +307,11 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double l
     c->over = c->checked = c->refused = false;
     c->said[0] = '\0';
     http_call_plain(c, e);
-    http_call_bounds(e, ways, left);
+    http_call_bounds(e, config, left);
     http_call_method(c, e);
     if (c->ask.netrc && http_call_at_home(c)) {
         (void)curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
-        (void)curl_easy_setopt(e, CURLOPT_NETRC_FILE, ways->netrc);
+        (void)curl_easy_setopt(e, CURLOPT_NETRC_FILE, config->netrc);
     }
     return true;
 }

@@ -19,19 +19,19 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static struct http_ways http_ways_of(const struct zf_remote_opts *o)
+static struct http_config http_config_of(const struct zf_remote_opts *o)
 {
     double total = o->timeout > 0 ? o->timeout : HTTP_TIMEOUT;
     const char *bundle = settings_env("CURL_CA_BUNDLE");
 
     bundle = o->cacert ? o->cacert : bundle ? bundle : settings_env("SSL_CERT_FILE");
-    return (struct http_ways){.cacert = bundle,
-                              .capath = o->cacert ? NULL : settings_env("SSL_CERT_DIR"),
-                              .netrc = settings_env("NETRC"),
-                              .connect = total / 4 < 10 ? total / 4 : 10,
-                              .stall = total / 4 < 20 ? total / 4 : 20,
-                              .total = total,
-                              .connections = o->connections ? o->connections : HTTP_CONNECTIONS};
+    return (struct http_config){.cacert = bundle,
+                                .capath = o->cacert ? NULL : settings_env("SSL_CERT_DIR"),
+                                .netrc = settings_env("NETRC"),
+                                .connect = total / 4 < 10 ? total / 4 : 10,
+                                .stall = total / 4 < 20 ? total / 4 : 20,
+                                .total = total,
+                                .connections = o->connections ? o->connections : HTTP_CONNECTIONS};
 }
 
 struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
@@ -40,7 +40,7 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
 
     if (!h)
         return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
-    h->ways = http_ways_of(o);
+    h->config = http_config_of(o);
     h->say = o->say;
     h->say_ctx = o->say_ctx;
     h->advise = o->advise;
@@ -130,7 +130,7 @@ static enum http_next http_attempt(struct http *h, struct http_call *c)
         return HTTP_BAD;
     const double now = http_now();
     c->turn->deadline += now - began; /* fetching credentials does not count towards the timeout */
-    if (!http_call_begin(c, &h->ways, c->turn->deadline - now, &c->err))
+    if (!http_call_begin(c, &h->config, c->turn->deadline - now, &c->err))
         return HTTP_BAD;
     c->tries++;
     atomic_fetch_add(&c->host->requests, 1);
@@ -154,7 +154,7 @@ static bool http_in_time(struct http *h, struct http_call *c)
            (!c->err.msg[0] &&
             zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
                     "there was no answer within %.3g seconds (-o timeout=SECONDS allows more)",
-                    h->ways.total));
+                    h->config.total));
 }
 
 /* Waits before a retry.  False: no attempt or no time is left. */
@@ -222,7 +222,7 @@ static bool http_begin(struct http *h, struct http_call *c)
         return true;
     }
     t->host = c->host = http_host_for(h, c->at);
-    t->deadline = http_now() + (c->ask.timeout > 0 ? c->ask.timeout : h->ways.total);
+    t->deadline = http_now() + (c->ask.timeout > 0 ? c->ask.timeout : h->config.total);
     if (!t->host)
         return zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     /* A request for credentials is made by a thread that already holds a connection, so it must not wait for one. */
@@ -279,7 +279,7 @@ bool http_each(struct http *h, const struct http_many *m, size_t n, size_t *bad_
     }
     const bool ok = !due || zf_ahead_all((struct zf_ahead_work){.make = http_each_one,
                                                                 .ctx = &e,
-                                                                .most = h->ways.connections,
+                                                                .most = h->config.connections,
                                                                 .slow = true},
                                          due, err);
     *bad_out = ok || e.bad == SIZE_MAX ? 0 : e.bad;

@@ -24,7 +24,7 @@ struct http_host {
 };
 
 /* Settings of a client, for all its requests. */
-struct http_ways {
+struct http_config {
     const char *cacert, *capath; /* NULL = libcurl's default */
     const char *netrc;           /* NULL = ~/.netrc */
     double connect, stall,
@@ -33,7 +33,7 @@ struct http_ways {
 };
 
 struct http {
-    struct http_ways ways;
+    struct http_config config;
     void (*say)(void *ctx, const char *line);
     void *say_ctx;
     void (*advise)(void *ctx, const char *line);
@@ -131,7 +131,7 @@ bool http_call_at_home(const struct http_call *c);
 bool http_call_sign(struct http_call *c, struct zf_err *err) ZF_CHECKED;
 
 /* Makes the easy handle of an attempt that may last `left` seconds; c->easy.  Errors: ZF_E_NOMEM; of headers_add. */
-bool http_call_begin(struct http_call *c, const struct http_ways *ways, double left,
+bool http_call_begin(struct http_call *c, const struct http_config *config, double left,
                      struct zf_err *err) ZF_CHECKED;
 /* Frees the easy handle. */
 void http_call_end(struct http_call *c);

@@ -82,7 +82,7 @@ void http_count_hits(struct http_host *host, uint64_t hits)
  * ones is reserved for others, so that a hanging object cannot occupy them all. */
 static bool http_turn_may(const struct http *h, const struct http_turn *t)
 {
-    const unsigned all = t->host->active, room = h->ways.connections;
+    const unsigned all = t->host->active, room = h->config.connections;
     unsigned in = 0;
 
     if (all >= room)
@@ -182,7 +182,7 @@ void http_turn_end(struct http *h, struct http_turn *t)
         return;
     (void)pthread_mutex_lock(&h->lock);
     void **kept =
-        t->multi && host->idle.n < h->ways.connections ? zf_vec_push(&host->idle, &ignored) : NULL;
+        t->multi && host->idle.n < h->config.connections ? zf_vec_push(&host->idle, &ignored) : NULL;
     if (kept)
         *kept = zf_give(t->multi);
     DL_DELETE(host->running, t);
@@ -222,7 +222,7 @@ void http_turn_pause(struct http *h, struct http_turn *t, double seconds)
 
 void http_later(struct http *h, struct http_turn *t)
 {
-    t->deadline = http_now() + h->ways.total;
+    t->deadline = http_now() + h->config.total;
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&h->lock);
     http_turn_queue(h, t);
 }

@@ -135,14 +135,14 @@ void fetch_want(struct object *o, const struct fetch_range *range, size_t n);
 /* ---- the store (store.c) ----------------------------------------------------------------------------------- */
 
 /* Arguments of store_of_place; NULL = none. */
-struct store_ways {
+struct store_config {
     const char *focus;        /* name of the file that the user's URL points at */
     const char *local;        /* -o local_cache=DIR */
     struct blockcache *cache; /* never NULL */
     struct diskcache *disk;
 };
 /* Makes the store of a place, which it owns, even on failure.  Errors: ZF_E_NOMEM; those of zf_store_dir. */
-struct zf_store *store_of_place(struct place *p, const struct store_ways *w,
+struct zf_store *store_of_place(struct place *p, const struct store_config *w,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -134,7 +134,7 @@ static struct zf_store *remote_store(struct zf_remote *r, const char *address, c
 {
     struct place *p = remote_place(r, address, lim, err);
 
-    const struct store_ways w = {
+    const struct store_config w = {
         .focus = focus, .cache = r->cache, .disk = r->disk, .local = r->opts.local_cache};
 
     return p ? store_of_place(p, &w, lim, err) : NULL;

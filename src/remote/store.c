@@ -276,7 +276,7 @@ static const struct zf_store_ops store_ops = {
 };
 
 /* Makes the store of a place, which it owns, even on failure. */
-static struct store *store_make(struct place *p, const struct store_ways *w,
+static struct store *store_make(struct place *p, const struct store_config *w,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
     struct store *s = calloc(1, sizeof *s);
@@ -318,7 +318,7 @@ static bool store_with_local(struct store *s, const char *dir, const struct zf_l
     return s->local != NULL;
 }
 
-struct zf_store *store_of_place(struct place *p, const struct store_ways *w,
+struct zf_store *store_of_place(struct place *p, const struct store_config *w,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
     struct store *s = store_make(p, w, lim, err);
