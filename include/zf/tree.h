@@ -8,7 +8,7 @@
 
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
-#include <zf/base/soon.h>
+#include <zf/base/prefetch.h>
 
 #define ZF_TREE_ROOT 1
 
@@ -54,7 +54,7 @@ struct zf_tree_ops {
                  struct zf_err *err);
     /* Announces to the sources that bytes [off, off + n) of the file will be read soon (zf/source/want.h), and returns
      * at once.  NULL: the tree has no such sources. */
-    void (*want)(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n, enum zf_soon how);
+    void (*want)(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n, enum zf_prefetch how);
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
     /* Gives extended attribute i (0 …) of ino; false past the end. */
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out);

@@ -187,7 +187,7 @@ static bool items_open(struct dcp_look *look, struct zf_source *file, const stru
     uint8_t head[4] = {0};
 
     if (range.len <= WHOLE_BYTES)
-        zf_source_want(file, range.off, range.len, ZF_SOON_NOW);
+        zf_source_want(file, range.off, range.len, ZF_PREFETCH_NOW);
     /* Tensors are smaller than 2^63. */
     if (!dcp_look_init(look, file, range, item->len + OVERHEAD_MAX, lim, err))
         return false;

@@ -203,8 +203,8 @@ static bool ahead_is_alone(const struct ahead *a, const struct ahead_stream *me)
  * the stream is long, so that a short or jumping reader causes little unnecessary work. */
 static struct ahead_ask ahead_hint(const struct ahead *a, struct ahead_stream *s)
 {
-    const enum zf_soon how = s->waits == WAITS ? ZF_SOON_LED : ZF_SOON_MADE;
-    uint64_t *end = how == ZF_SOON_LED ? &s->led : &s->made;
+    const enum zf_prefetch how = s->waits == WAITS ? ZF_PREFETCH_KERNEL : ZF_PREFETCH_COMPUTED;
+    uint64_t *end = how == ZF_PREFETCH_KERNEL ? &s->led : &s->made;
     const uint64_t from = *end > s->next ? *end : s->next;
     const uint64_t to = s->next + (s->bytes < LEAD ? s->bytes : LEAD);
 

@@ -4,8 +4,8 @@
  * A stream is one sequential reader of a file.  A file may have several, and the requests of one stream arrive slightly
  * out of order, because the kernel reads ahead and several threads serve.  A stream is prefetched only if its reads waited
  * for storage and that storage delivers less than 1 GB/s to all readers together.  On a fast disk the kernel's own
- * read-ahead is better than ours, so there a single reader only gets hints for the kernel (ZF_SOON_LED, want.h).  Cached
- * data needs neither, and only sources that compute large blocks get hints (ZF_SOON_MADE).  The window grows while reads
+ * read-ahead is better than ours, so there a single reader only gets hints for the kernel (ZF_PREFETCH_KERNEL, want.h).  Cached
+ * data needs neither, and only sources that compute large blocks get hints (ZF_PREFETCH_COMPUTED).  The window grows while reads
  * still wait and the last growth made the stream faster.  When it did not, the storage is saturated, and more requests in
  * flight would only delay other readers. */
 #ifndef FS_AHEAD_H
@@ -16,18 +16,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <zf/base/soon.h>
+#include <zf/base/prefetch.h>
 
 #define AHEAD_STREAMS 64
 
 struct ahead_stream {
-    uint64_t ino;    /* 0 = free */
-    uint64_t begin;  /* offset of its first read */
-    uint64_t next;   /* end of the bytes read so far */
-    uint64_t bytes;  /* number of bytes read */
-    uint64_t asked;  /* prefetch was requested up to this offset */
-    uint64_t led;    /* hints were given to the kernel up to this offset (ZF_SOON_LED) */
-    uint64_t made;   /* hints were given to sources that compute up to this offset (ZF_SOON_MADE) */
+    uint64_t ino;   /* 0 = free */
+    uint64_t begin; /* offset of its first read */
+    uint64_t next;  /* end of the bytes read so far */
+    uint64_t bytes; /* number of bytes read */
+    uint64_t asked; /* prefetch was requested up to this offset */
+    uint64_t led;   /* hints were given to the kernel up to this offset (ZF_PREFETCH_KERNEL) */
+    uint64_t
+        made; /* hints were given to sources that compute up to this offset (ZF_PREFETCH_COMPUTED) */
     uint64_t window; /* bytes to prefetch beyond `next`; 0 = no prefetch */
     uint64_t since;  /* `next` when the window last changed … */
     int64_t at;      /* … and the time of that, in nanoseconds */
@@ -56,7 +57,7 @@ struct ahead_saw {
 
 struct ahead_ask {
     uint64_t off, n; /* n = 0: nothing */
-    enum zf_soon how;
+    enum zf_prefetch how;
 };
 
 void ahead_init(struct ahead *a, uint64_t most);

@@ -139,11 +139,11 @@ bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
 
 static bool map_want_range(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
 {
-    zf_source_want(s, off, len, *(const enum zf_soon *)ctx);
+    zf_source_want(s, off, len, *(const enum zf_prefetch *)ctx);
     return true;
 }
 
-void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n, enum zf_soon how)
+void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     (void)zf_map_each_range(m, off, n, map_want_range, &how);
 }

@@ -241,7 +241,7 @@ static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n
 }
 
 static void control_op_want(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n,
-                            enum zf_soon how)
+                            enum zf_prefetch how)
 {
     struct zf_tree *in = control_inner(t, ino);
 

@@ -229,7 +229,7 @@ static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
 }
 
 static void runs_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n,
-                      enum zf_soon how)
+                      enum zf_prefetch how)
 {
     zf_auto(run_entry) struct run_entry *e = NULL;
     uint64_t inner;

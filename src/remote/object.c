@@ -148,12 +148,12 @@ static bool object_op_unchanged(struct zf_source *s, struct zf_err *err)
     return object_unchanged(&s, 1, &bad, err);
 }
 
-static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     const struct fetch_range r = {.off = off, .len = n};
 
     /* The kernel does not read ahead in a remote object. */
-    if (how == ZF_SOON_ALL || how == ZF_SOON_NOW)
+    if (how == ZF_PREFETCH_ALL || how == ZF_PREFETCH_NOW)
         fetch_want((struct object *)s, &r, 1);
 }
 

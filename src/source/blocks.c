@@ -105,7 +105,7 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct
     return true;
 }
 
-void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     struct blocks *b = (struct blocks *)s;
     const double each = (double)b->parent->size / (double)s->size; /* never called for size 0 */

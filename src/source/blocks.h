@@ -39,7 +39,7 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
 
 /* For ops->want: prefetches the proportional range of the parent, as if the compression ratio were
  * the same everywhere. */
-void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
+void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how);
 
 /* For ops->trace: the whole parent is one stream of this codec. */
 bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t);

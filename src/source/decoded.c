@@ -70,7 +70,7 @@ static bool decoded_trace(struct zf_source *s, struct zf_trace *t)
 }
 
 /* Any part of it needs the whole parent. */
-static void decoded_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void decoded_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     struct zf_source *parent = ((struct blocks *)s)->parent;
 

@@ -413,15 +413,15 @@ static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
     }
 }
 
-static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     struct file *f = (struct file *)s;
 
-    if (how == ZF_SOON_ALL && place_is_user(&f->same.id)) {
+    if (how == ZF_PREFETCH_ALL && place_is_user(&f->same.id)) {
         want_pieces(s, off, n, FETCH_STEP, file_fetch_piece);
-    } else if (how == ZF_SOON_ALL || how == ZF_SOON_LED) {
-        want_later(s, off, n, how == ZF_SOON_ALL ? file_fetch : file_lead);
-    } else if (how == ZF_SOON_NOW && pace_is_slow(&f->pool->pace)) {
+    } else if (how == ZF_PREFETCH_ALL || how == ZF_PREFETCH_KERNEL) {
+        want_later(s, off, n, how == ZF_PREFETCH_ALL ? file_fetch : file_lead);
+    } else if (how == ZF_PREFETCH_NOW && pace_is_slow(&f->pool->pace)) {
         /* In this thread, because another one would start after the first read.  The bytes only enter the page cache;
          * the read that takes them from there checks the file as always. */
         file_fetch(s, off, n);

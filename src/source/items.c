@@ -248,7 +248,7 @@ static struct zf_source *items_only(const struct zf_source *s)
  * its record's header, so a little more than its length is fetched from there. */
 #define WANT_MORE (64u << 10)
 
-static void items_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void items_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     struct items *t = (struct items *)s;
 

@@ -106,9 +106,9 @@ static void kept_prefetch(struct zf_source *src, uint64_t off, uint64_t n)
     }
 }
 
-static void kept_want(struct zf_source *src, uint64_t off, uint64_t n, enum zf_soon how)
+static void kept_want(struct zf_source *src, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
-    if (how != ZF_SOON_NOW)
+    if (how != ZF_PREFETCH_NOW)
         want_later(src, off, n, kept_prefetch);
 }
 

@@ -77,7 +77,7 @@ static bool swap_trace(struct zf_source *s, struct zf_trace *t)
     return true;
 }
 
-static void swap_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void swap_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     zf_source_want(zf_derived_parent(s), off, n, how);
 }

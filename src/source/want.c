@@ -64,7 +64,7 @@ void zf_want_note_wait(void)
     want_thread.waited = true;
 }
 
-void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     while (s && n > 0 && off < s->size) {
         n = n < s->size - off ? n : s->size - off;

@@ -18,7 +18,7 @@ static void through_ask(struct zf_through *w, uint64_t from)
     const uint64_t end = from + (left < THROUGH_AHEAD ? left : THROUGH_AHEAD);
 
     if (begin < end && (end - begin >= THROUGH_STEP || end == w->size)) {
-        w->tree->ops->want(w->tree, w->ino, begin, end - begin, ZF_SOON_ALL);
+        w->tree->ops->want(w->tree, w->ino, begin, end - begin, ZF_PREFETCH_ALL);
         w->asked = end;
     }
 }

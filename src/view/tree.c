@@ -223,7 +223,7 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
 }
 
 static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n,
-                      enum zf_soon how)
+                      enum zf_prefetch how)
 {
     const struct zf_map *m = NULL;
     struct spot s;

@@ -67,7 +67,7 @@ bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
                        void *ctx);
 
 /* Tells the sources which of their bytes a read of [off, off + n) will need soon (zf_source_want). */
-void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n, enum zf_soon how);
+void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n, enum zf_prefetch how);
 
 /* Finds the largest box inside the box size[nd] that begins at position `at` in C order, is whole in its inner
  * dimensions and has at most n positions; start[nd] and extent[nd] are set to it.  Returns its number of positions.  At

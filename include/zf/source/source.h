@@ -11,7 +11,7 @@
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
-#include <zf/base/soon.h>
+#include <zf/base/prefetch.h>
 
 struct zf_source;
 struct zf_gate;
@@ -93,7 +93,7 @@ struct zf_source_ops {
     bool (*trace)(struct zf_source *s, struct zf_trace *t);
     /* Prefetches bytes [off, off + n), which lie inside (zf/source/want.h): starts slow requests and
      * returns at once, or does nothing.  NULL = the source that origin leads to is asked instead. */
-    void (*want)(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
+    void (*want)(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how);
     /* Describes how to make the source again (zf/source/recipe.h); false or NULL: impossible. */
     bool (*recipe)(struct zf_source *s, struct zf_recipe *out);
     void (*fini)(struct zf_source *s); /* frees the contents and s itself */

@@ -10,9 +10,9 @@
 #include <zf/source/source.h>
 
 /* Prefetches bytes [off, off + n) of s, up to its end.  Returns at once: other threads fetch the
- * bytes, and failures are ignored.  Only ZF_SOON_NOW may open a file in this thread, and wait as a
+ * bytes, and failures are ignored.  Only ZF_PREFETCH_NOW may open a file in this thread, and wait as a
  * read does.  For computed bytes (inflate), the bytes they are made from are fetched. */
-void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
+void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how);
 
 /* Turns on or off that waiting of this thread's reads is recorded, and clears the record.  Returns
  * the old setting. */

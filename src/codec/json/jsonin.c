@@ -52,7 +52,7 @@ struct zf_jsonin *zf_jsonin_new(struct zf_source *src, uint64_t off, uint64_t n,
 
     if (n > WINDOW_MAX && zf_source_is_far(src)) {
         /* requests everything before the first window is read */
-        zf_source_want(src, off, n, ZF_SOON_ALL);
+        zf_source_want(src, off, n, ZF_PREFETCH_ALL);
     }
     return jsonin_new(src, off, n, window > JSONIN_AHEAD ? window : JSONIN_AHEAD, lim, err);
 }

@@ -196,7 +196,7 @@ void zf_torch_read_ahead(struct zf_torch *t)
         record[n] = i++;
         if (zf_source_is_far(
                 t->src)) /* requests them all at once, instead of one after the other */
-            zf_source_want(src[n], 0, src[n]->size, ZF_SOON_ALL);
+            zf_source_want(src[n], 0, src[n]->size, ZF_PREFETCH_ALL);
     }
     t->number = n ? calloc(n, sizeof *t->number) : NULL;
     for (i = 0; i < n; i++) {

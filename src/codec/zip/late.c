@@ -50,7 +50,7 @@ static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
     return true;
 }
 
-static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     struct late *l = (struct late *)s;
     const uint64_t known = atomic_load_explicit(&l->data, memory_order_relaxed);
@@ -72,7 +72,7 @@ static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_o
                       struct zf_err *err)
 {
     if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0)
-        late_want(&l->base.src, off, n, ZF_SOON_ALL);
+        late_want(&l->base.src, off, n, ZF_PREFETCH_ALL);
     return late_find(l, data_out, err);
 }
 

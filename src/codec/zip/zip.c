@@ -64,7 +64,7 @@ static bool zip_open_archive(struct zf_zip *z, uint64_t n, struct zf_err *err)
         return false;
     z->data_end = end.dir_off;
     if (zf_source_is_far(z->src) && n >= end.entries)
-        zf_source_want(z->src, end.dir_off, end.dir_bytes, ZF_SOON_ALL);
+        zf_source_want(z->src, end.dir_off, end.dir_bytes, ZF_PREFETCH_ALL);
     return zip_dir_load(&z->reader, &end, n, &z->dir, err);
 }
 
@@ -87,12 +87,12 @@ static void zip_want_headers(struct zf_zip *z, uint64_t end)
         if (z->dir.entry[z->wanted].comp_size == 0)
             continue;
         if (at < from || at - from > to - from + WANT_GAP) {
-            zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
+            zf_source_want(z->src, from, to - from, ZF_PREFETCH_ALL);
             from = at;
         }
         to = at + WANT_HEADER;
     }
-    zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
+    zf_source_want(z->src, from, to - from, ZF_PREFETCH_ALL);
 }
 
 static struct zf_zip *zip_open_some(struct zf_source *src, const struct zf_limits *lim, uint64_t n,

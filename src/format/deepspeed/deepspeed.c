@@ -109,7 +109,7 @@ static void deepspeed_begin(struct zf_source *src)
     const uint64_t from = src->size <= BEGIN_WHOLE ? 0 : src->size - n;
     struct zf_err ignored;
 
-    zf_source_want(src, from, src->size - from, ZF_SOON_NOW);
+    zf_source_want(src, from, src->size - from, ZF_PREFETCH_NOW);
     (void)!zf_source_pread(src, to, n, 0, &ignored);
     (void)!zf_source_pread(src, to, n, src->size - n, &ignored);
 }

@@ -484,7 +484,7 @@ static void asks_for_a_header_when_its_member_is_read(void **state)
     assert_true(zf_zip_find(z, "a/big", &i));
     zf_auto(source) struct zf_source *big = zf_zip_source(z, i, &err);
     assert_ok(big != NULL, &err);
-    zf_source_want(big, 0, big->size, ZF_SOON_ALL); /* which nobody hears of */
+    zf_source_want(big, 0, big->size, ZF_PREFETCH_ALL); /* which nobody hears of */
     assert_false(zf_source_pread(big, got, sizeof got, big->size - 5, &err));
     assert_int_equal(err.code, ZF_E_IO);
 }

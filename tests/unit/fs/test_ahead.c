@@ -24,13 +24,13 @@ static struct ahead_ask saw(uint64_t ino, uint64_t off, uint64_t n, bool waited,
         .ino = ino, .off = off, .n = n, .waited = waited, .began = now - ns, .ended = now};
     struct ahead_ask ask = ahead_read(&a, &r);
 
-    led = ask.how == ZF_SOON_LED ? ask : (struct ahead_ask){0};
+    led = ask.how == ZF_PREFETCH_KERNEL ? ask : (struct ahead_ask){0};
     led_in_all += led.n;
-    if (ask.how == ZF_SOON_MADE) {
+    if (ask.how == ZF_PREFETCH_COMPUTED) {
         made_from = ask.off;
         made_to = ask.off + ask.n;
     }
-    ask = ask.how == ZF_SOON_ALL ? ask : (struct ahead_ask){0};
+    ask = ask.how == ZF_PREFETCH_ALL ? ask : (struct ahead_ask){0};
     asked += ask.n;
     asked_to = ask.n ? ask.off + ask.n : asked_to;
     return ask;

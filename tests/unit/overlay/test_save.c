@@ -154,7 +154,7 @@ static void its_place_is_taken(void **state)
 static struct {
     unsigned calls;
     uint64_t off, n;
-    enum zf_soon how;
+    enum zf_prefetch how;
 } wanted;
 
 static bool letters_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
@@ -165,7 +165,7 @@ static bool letters_pread(struct zf_source *s, void *buf, size_t n, uint64_t off
     return true;
 }
 
-static void letters_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void letters_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     (void)s;
     wanted.calls++;
@@ -234,9 +234,9 @@ static void one_that_is_open_is_asked(void **state)
     assert_null(strstr(text, "\"open_files\": 0"));
     assert_non_null(strstr(text, "zerofs.run_stats/1"));
     assert_true(zf_tree_walk(t, "global_step1/w.u8", &st));
-    t->ops->want(t, st.ino, 3, 4, ZF_SOON_LED);
+    t->ops->want(t, st.ino, 3, 4, ZF_PREFETCH_KERNEL);
     assert_int_equal(wanted.calls, 1);
-    assert_int_equal(wanted.how, ZF_SOON_LED);
+    assert_int_equal(wanted.how, ZF_PREFETCH_KERNEL);
     assert_int_equal(wanted.off, 3);
     assert_int_equal(wanted.n, 4);
     bool dtype = false;
@@ -258,8 +258,8 @@ static void one_that_is_open_is_asked(void **state)
     assert_int_equal(up, ZF_TREE_ROOT);
     /* Of the root's own and of no save there is none. */
     assert_false(t->ops->xattr(t, ZF_TREE_ROOT, 0, &x));
-    t->ops->want(t, ZF_TREE_ROOT, 0, 1, ZF_SOON_ALL);
-    t->ops->want(t, st.ino + (9ull << 52), 0, 1, ZF_SOON_ALL);
+    t->ops->want(t, ZF_TREE_ROOT, 0, 1, ZF_PREFETCH_ALL);
+    t->ops->want(t, st.ino + (9ull << 52), 0, 1, ZF_PREFETCH_ALL);
     assert_int_equal(wanted.calls, 1);
 }
 

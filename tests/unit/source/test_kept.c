@@ -125,7 +125,7 @@ static void announce(struct zf_source *s, uint64_t off, uint64_t n)
 {
     const unsigned refs = atomic_load(&s->refs);
 
-    zf_source_want(s, off, n, ZF_SOON_MADE);
+    zf_source_want(s, off, n, ZF_PREFETCH_COMPUTED);
     while (atomic_load(&s->refs) > refs)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
@@ -150,7 +150,7 @@ static void announced_blocks(void **state)
     for (uint64_t off = SPAN; off < 3 * SPAN; off += READ)
         look(s, off);
     assert_int_equal(c->bytes, 3 * SPAN);
-    zf_source_want(s, 4 * SPAN, SPAN, ZF_SOON_NOW); /* the next read loads it itself */
+    zf_source_want(s, 4 * SPAN, SPAN, ZF_PREFETCH_NOW); /* the next read loads it itself */
     assert_int_equal(c->bytes, 3 * SPAN);
 }
 

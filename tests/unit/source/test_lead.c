@@ -103,16 +103,16 @@ static void a_file_is_led_through(void **state)
     const unsigned refs = atomic_load(&a->refs);
     const uint64_t before = bytes_read();
 
-    for (enum zf_soon how = ZF_SOON_ALL; how <= ZF_SOON_LED; how++) {
+    for (enum zf_prefetch how = ZF_PREFETCH_ALL; how <= ZF_PREFETCH_KERNEL; how++) {
         zf_source_want(a, 0, 4 * MIB, how);
         while (atomic_load(&a->refs) > refs)
             (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        const uint64_t least = how == ZF_SOON_LED ? 2 * MIB : 0;
+        const uint64_t least = how == ZF_PREFETCH_KERNEL ? 2 * MIB : 0;
         assert_in_range(bytes_read() - before, least, least + 64 * KIB);
     }
     /* Where answers are quick nobody is asked to fetch what is read next. */
     const uint64_t led = bytes_read();
-    zf_source_want(a, 32 * MIB, 4 * MIB, ZF_SOON_NOW);
+    zf_source_want(a, 32 * MIB, 4 * MIB, ZF_PREFETCH_NOW);
     assert_int_equal(atomic_load(&a->refs), refs);
     assert_in_range(bytes_read() - led, 0, 64 * KIB);
 }

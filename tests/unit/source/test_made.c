@@ -12,7 +12,7 @@
 struct told {
     struct zf_source src;
     uint64_t off, n;
-    enum zf_soon how;
+    enum zf_prefetch how;
     unsigned wants;
 };
 
@@ -23,7 +23,7 @@ static bool told_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     return true;
 }
 
-static void told_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void told_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     struct told *t = (struct told *)s;
 
@@ -79,9 +79,9 @@ static void in_one_piece(void **state)
 
     (void)state;
     assert_ok(s, &err);
-    zf_source_want(s, 700, 5, ZF_SOON_LED); /* any of it takes all of it */
+    zf_source_want(s, 700, 5, ZF_PREFETCH_KERNEL); /* any of it takes all of it */
     assert_int_equal(t->wants, 1);
-    assert_int_equal(t->how, ZF_SOON_LED);
+    assert_int_equal(t->how, ZF_PREFETCH_KERNEL);
     assert_int_equal(t->off, 0);
     assert_int_equal(t->n, 100);
     const struct zf_trace at = zf_source_trace(s, 700, 5);
@@ -104,9 +104,9 @@ static void in_a_stream(void **state)
 
     (void)state;
     assert_ok(s, &err);
-    zf_source_want(s, 2000, 400, ZF_SOON_LED);
+    zf_source_want(s, 2000, 400, ZF_PREFETCH_KERNEL);
     assert_int_equal(t->wants, 1);
-    assert_int_equal(t->how, ZF_SOON_LED);
+    assert_int_equal(t->how, ZF_PREFETCH_KERNEL);
     assert_int_equal(t->off, 500);
     assert_int_equal(t->n, 101);
 }

@@ -14,7 +14,7 @@
 
 static struct zf_err err;
 static uint64_t told_off, told_n;
-static enum zf_soon told_how;
+static enum zf_prefetch told_how;
 static unsigned n_told;
 
 static bool far_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *e)
@@ -24,7 +24,7 @@ static bool far_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, st
     return true;
 }
 
-static void far_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
+static void far_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
     (void)s;
     told_off = off;
@@ -66,17 +66,17 @@ static void through_what_stands_between(void **state)
     zf_auto(source) struct zf_source *s = zf_swap_new(w, 4, &err);
 
     (void)state;
-    zf_source_want(far, 10, 20, ZF_SOON_ALL);
+    zf_source_want(far, 10, 20, ZF_PREFETCH_ALL);
     assert_told(10, 20);
-    zf_source_want(s, 40, 100, ZF_SOON_ALL);
+    zf_source_want(s, 40, 100, ZF_PREFETCH_ALL);
     assert_told(140, 100);
-    zf_source_want(s, 480, 100, ZF_SOON_ALL); /* cut at the window's end */
+    zf_source_want(s, 480, 100, ZF_PREFETCH_ALL); /* cut at the window's end */
     assert_told(580, 20);
-    zf_source_want(s, 500, 1, ZF_SOON_ALL);
-    zf_source_want(s, UINT64_MAX, 1, ZF_SOON_ALL);
-    zf_source_want(s, 0, 0, ZF_SOON_ALL);
+    zf_source_want(s, 500, 1, ZF_PREFETCH_ALL);
+    zf_source_want(s, UINT64_MAX, 1, ZF_PREFETCH_ALL);
+    zf_source_want(s, 0, 0, ZF_PREFETCH_ALL);
     assert_int_equal(n_told, 0);
-    zf_source_want(s, 1, UINT64_MAX, ZF_SOON_ALL);
+    zf_source_want(s, 1, UINT64_MAX, ZF_PREFETCH_ALL);
     assert_told(101, 499);
 }
 
@@ -88,9 +88,9 @@ static void of_lost_bytes_only_what_is_there(void **state)
 
     (void)state;
     assert_ok(l, &err);
-    zf_source_want(l, 700, 10, ZF_SOON_ALL);
+    zf_source_want(l, 700, 10, ZF_PREFETCH_ALL);
     assert_int_equal(n_told, 0);
-    zf_source_want(l, 500, 10, ZF_SOON_ALL);
+    zf_source_want(l, 500, 10, ZF_PREFETCH_ALL);
     assert_told(500, 10);
 }
 
@@ -114,16 +114,16 @@ static void items_before_and_behind_their_first_read(void **state)
     assert_ok(zf_items_add(items, 1000, 500, &a, &err), &err);
     assert_ok(zf_items_add(items, 5000, 500, &b, &err), &err);
     zf_items_seal(items);
-    zf_source_want(items, b + 100, 50, ZF_SOON_ALL);
+    zf_source_want(items, b + 100, 50, ZF_PREFETCH_ALL);
     assert_int_equal(n_told, 1);
     assert_int_equal(told_off, 5100);
     assert_true(told_n >= 50 + 64);
     n_told = 0;
     assert_ok(zf_source_pread(items, buf, sizeof buf, b, &err), &err);
-    zf_source_want(items, b + 100, 50, ZF_SOON_LED);
+    zf_source_want(items, b + 100, 50, ZF_PREFETCH_KERNEL);
     assert_told(5164, 50);
-    assert_int_equal(told_how, ZF_SOON_LED);
-    zf_source_want(items, a, 600, ZF_SOON_ALL);
+    assert_int_equal(told_how, ZF_PREFETCH_KERNEL);
+    zf_source_want(items, a, 600, ZF_PREFETCH_ALL);
     assert_int_equal(n_told, 2);
 }
 
