@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "late.h"
+#include "libraries.h"
 #include "url.h"
 
 _Static_assert(sizeof((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl's own size");

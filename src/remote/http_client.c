@@ -6,7 +6,7 @@
 
 #include <zf/base/ahead.h>
 
-#include "late.h"
+#include "libraries.h"
 #include "http_inside.h"
 #include "settings.h"
 #include "url.h"
@@ -44,7 +44,7 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
     h->say = o->say;
     h->say_ctx = o->say_ctx;
     h->advise = o->advise;
-    if (!late_curl_load(err) || !http_queue_init(h, err)) {
+    if (!lib_curl_load(err) || !http_queue_init(h, err)) {
         http_free(h);
         return NULL;
     }

@@ -7,7 +7,7 @@
 #include <zf/base/clock.h>
 #include <zf/base/hash.h>
 
-#include "late.h"
+#include "libraries.h"
 #include "http_inside.h"
 #include "url.h"
 

@@ -9,7 +9,7 @@
 #include <zf/base/table.h>
 #include <zf/base/thread.h>
 
-#include "late.h"
+#include "libraries.h"
 #include "url.h"
 
 double http_now(void)
@@ -181,8 +181,9 @@ void http_turn_end(struct http *h, struct http_turn *t)
     if (!t->granted)
         return;
     (void)pthread_mutex_lock(&h->lock);
-    void **kept =
-        t->multi && host->idle.n < h->config.connections ? zf_vec_push(&host->idle, &ignored) : NULL;
+    void **kept = t->multi && host->idle.n < h->config.connections
+                      ? zf_vec_push(&host->idle, &ignored)
+                      : NULL;
     if (kept)
         *kept = zf_give(t->multi);
     DL_DELETE(host->running, t);

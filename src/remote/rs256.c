@@ -7,7 +7,7 @@
 
 #include <nettle/base64.h>
 
-#include "late.h"
+#include "libraries.h"
 
 void rs256_base64(struct zf_out *out, const void *p, size_t n)
 {
@@ -36,12 +36,12 @@ void rs256_base64(struct zf_out *out, const void *p, size_t n)
 static inline void zf_auto_rs256_key(gnutls_privkey_t *key)
 {
     if (*key)
-        late_gnutls()->privkey_deinit(*key);
+        lib_gnutls()->privkey_deinit(*key);
 }
 
 bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, struct zf_err *err)
 {
-    const struct late_gnutls *tls = late_gnutls();
+    const struct lib_gnutls *tls = lib_gnutls();
     const size_t n_pem = strlen(pem);
     zf_auto(rs256_key) gnutls_privkey_t key = NULL;
     /* GnuTLS does not modify the inputs. */
@@ -50,7 +50,7 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
     gnutls_datum_t sum = {NULL, 0};
     unsigned bits = 0;
 
-    if (!late_gnutls_load(err))
+    if (!lib_gnutls_load(err))
         return false;
     if (tls->privkey_init(&key) != 0)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a signature");

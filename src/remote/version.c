@@ -8,7 +8,7 @@
 
 #include <zf/base/version.h>
 
-#include "late.h"
+#include "libraries.h"
 #ifdef HAVE_EXPAT
 #include <expat.h>
 #endif
@@ -19,7 +19,7 @@ static void version_add_curl(struct zf_out *o)
 {
     struct zf_err err;
 
-    if (!late_curl_load(&err)) {
+    if (!lib_curl_load(&err)) {
         char text[sizeof err.msg + sizeof VERSION_NO_CURL + 2];
 
         (void)snprintf(text, sizeof text, VERSION_NO_CURL ": %s", err.msg);
@@ -45,7 +45,7 @@ void zf_remote_versions(struct zf_out *o)
 #ifdef HAVE_GNUTLS
     struct zf_err err;
 
-    gnutls = late_gnutls_load(&err) ? late_gnutls()->check_version(NULL) : NULL;
+    gnutls = lib_gnutls_load(&err) ? lib_gnutls()->check_version(NULL) : NULL;
 #endif
     version_add_curl(o);
     zf_version_add(o, "expat", expat, "no listings of buckets");

@@ -16,7 +16,7 @@
 #include <pthread.h>
 
 #include <zf/base/bytes.h>
-#include <zf/base/late.h>
+#include <zf/base/library.h>
 
 #define BLOSC_FUNCTIONS(X)                                                                         \
     X(cbuffer_validate)                                                                            \
@@ -29,17 +29,17 @@ static struct {
     BLOSC_FUNCTIONS(X)
 #undef X
 } blosc;
-static struct zf_late blosc_lib = {.soname = BLOSC_SONAME};
+static struct zf_library blosc_lib = {.soname = BLOSC_SONAME};
 
 static void blosc_begin(void)
 {
-    static const struct zf_late_name name[] = {
+    static const struct zf_library_symbol name[] = {
 #define X(name) {"blosc_" #name, &blosc.name},
         BLOSC_FUNCTIONS(X)
 #undef X
     };
 
-    zf_late_load(&blosc_lib, name, sizeof name / sizeof name[0]);
+    zf_library_load(&blosc_lib, name, sizeof name / sizeof name[0]);
 }
 
 bool zarr_blosc_load(struct zf_err *err)

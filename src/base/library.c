@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <zf/base/late.h>
+#include <zf/base/library.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-void zf_late_load(struct zf_late *l, const struct zf_late_name *name, size_t n)
+void zf_library_load(struct zf_library *l, const struct zf_library_symbol *name, size_t n)
 {
     void *lib = dlopen(l->soname, RTLD_NOW | RTLD_LOCAL);
 
