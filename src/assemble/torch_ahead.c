@@ -4,10 +4,10 @@
 #include <string.h>
 
 static struct zf_torch *ahead_open(const struct zf_torch_ahead *a, const char *path,
-                                   struct zf_torch_twins *twins, struct zf_err *err)
+                                   struct zf_torch_known *known, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(a->st, path, err);
-    struct zf_torch *t = src ? zf_torch_open_among(src, a->lim, twins, err) : NULL;
+    struct zf_torch *t = src ? zf_torch_open_among(src, a->lim, known, err) : NULL;
 
     if (!t && !err->path[0])
         (void)zf_err_in(err, "%s", path);
@@ -18,9 +18,9 @@ static void *ahead_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     const struct zf_torch_ahead *a = ctx;
 
-    struct zf_torch *t = ahead_open(a, a->path[i], a->alike ? a->twins : NULL, err);
+    struct zf_torch *t = ahead_open(a, a->path[i], a->alike ? a->known : NULL, err);
 
-    if (t && !zf_torch_is_twin(t))
+    if (t && !zf_torch_is_known(t))
         zf_torch_read_ahead(t);
     return t;
 }
@@ -53,7 +53,7 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
     return a->made != NULL;
 }
 
-/* Drops the files opened ahead; the known pickles (twins) are kept. */
+/* Drops the files opened ahead; the known pickles are kept. */
 static void torch_ahead_stop(struct zf_torch_ahead *a)
 {
     zf_ahead_free(a->made);
@@ -70,12 +70,12 @@ bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uin
     return torch_ahead_start(a, path, n, err);
 }
 
-static bool torch_ahead_new_twins(struct zf_torch_ahead *a, const char *first, struct zf_err *err)
+static bool torch_ahead_new_known(struct zf_torch_ahead *a, const char *first, struct zf_err *err)
 {
-    zf_torch_twins_free(a->twins);
+    zf_torch_known_free(a->known);
     a->first = first;
-    a->twins = zf_torch_twins_new(err);
-    return a->twins != NULL;
+    a->known = zf_torch_known_new(err);
+    return a->known != NULL;
 }
 
 bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
@@ -84,7 +84,7 @@ bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
     const bool known = first && a->first && strcmp(first, a->first) == 0;
 
     torch_ahead_stop(a);
-    if (!known && !torch_ahead_new_twins(a, NULL, err))
+    if (!known && !torch_ahead_new_known(a, NULL, err))
         return false;
     a->alike = true;
     return torch_ahead_start(a, path, n, err);
@@ -93,7 +93,7 @@ bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
 struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path, struct zf_err *err)
 {
     if (a->next == a->n || strcmp(a->path[a->next], path) != 0)
-        return ahead_open(a, path, a->alike ? a->twins : NULL, err);
+        return ahead_open(a, path, a->alike ? a->known : NULL, err);
     a->next++;
     return zf_ahead_take(a->made, err);
 }
@@ -102,13 +102,13 @@ struct zf_torch *zf_torch_ahead_open_first(struct zf_torch_ahead *a, const char 
                                            struct zf_err *err)
 {
     torch_ahead_stop(a);
-    return torch_ahead_new_twins(a, path, err) ? ahead_open(a, path, a->twins, err) : NULL;
+    return torch_ahead_new_known(a, path, err) ? ahead_open(a, path, a->known, err) : NULL;
 }
 
 void zf_torch_ahead_fini(struct zf_torch_ahead *a)
 {
     torch_ahead_stop(a);
-    zf_torch_twins_free(a->twins);
-    a->twins = NULL;
+    zf_torch_known_free(a->known);
+    a->known = NULL;
     a->first = NULL;
 }

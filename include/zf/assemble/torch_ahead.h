@@ -14,9 +14,9 @@ struct zf_torch_ahead {
     const char *const *path; /* [n] files that will be asked for … */
     uint64_t n, next;        /* … from path[next] on */
     struct zf_ahead *made;
-    struct zf_torch_twins *twins; /* of a first file and similar ones; or NULL */
-    const char *first;            /* the first file of the twins */
-    bool alike;                   /* path[n] are opened with the twins */
+    struct zf_torch_known *known; /* pickles of `first` and similar files; or NULL */
+    const char *first;            /* the first file whose pickle was added */
+    bool alike;                   /* path[n] are compared with the known pickles */
     uint64_t
         likely; /* the memory that each of path[n] will probably take (zf_torch_weight); 0 = not known */
 };
@@ -26,9 +26,9 @@ struct zf_torch_ahead {
 bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
                           struct zf_err *err) ZF_CHECKED;
 
-/* The same for files that are expected to be very similar: they may be opened as twins (zf/codec/torch.h) of each
- * other, and of `first` if zf_torch_ahead_open_first opened it and nothing was opened since; NULL = there is no first
- * file. */
+/* The same for files that are expected to be very similar: a file whose pickle is known from another of them is not
+ * parsed (zf_torch_is_known).  Pickles of earlier files are known, too, if zf_torch_ahead_open_first opened `first` and
+ * nothing was opened since; NULL = there is no first file. */
 bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
                                 const char *const *path, uint64_t n, struct zf_err *err) ZF_CHECKED;
 
@@ -37,8 +37,8 @@ bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
 struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path,
                                      struct zf_err *err) ZF_CHECKED;
 
-/* Opens the first of several files that are expected to be very similar; it is no twin itself, but can be added to
- * a->twins.  The twins are kept, and path is borrowed, until the next call. */
+/* Opens the first of several files that are expected to be very similar; its pickle is not known yet, but can be added to
+ * a->known.  The known pickles are kept, and path is borrowed, until the next call. */
 struct zf_torch *zf_torch_ahead_open_first(struct zf_torch_ahead *a, const char *path,
                                            struct zf_err *err) ZF_CHECKED;
 

@@ -28,17 +28,17 @@ static inline void zf_auto_torch(struct zf_torch **t)
  * Equal pickles have equal values, except for the contents of tensors.  Long pickles also count as equal if they differ
  * only in the device number N of texts "cuda:N", so do not add one of which a value that matters contains "uda:" (an
  * opcode could lie within the text before it).  Thread: any. */
-struct zf_torch_twins;
-struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err) ZF_CHECKED;
-void zf_torch_twins_free(struct zf_torch_twins *w);
-/* Opens src.  If its pickle is in w, it is a twin: it has no root and no tensors; of an archive that begins with the
- * pickle, only the end record, the first entry and the pickle are read.  w NULL: no pickles are known. */
+struct zf_torch_known;
+struct zf_torch_known *zf_torch_known_new(struct zf_err *err) ZF_CHECKED;
+void zf_torch_known_free(struct zf_torch_known *w);
+/* Opens src.  A file whose pickle is in w has no root and no tensors (zf_torch_is_known); of an archive that begins with
+ * the pickle, only the end record, the first entry and the pickle are read.  w NULL: no pickles are known. */
 struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limits *lim,
-                                     struct zf_torch_twins *w, struct zf_err *err) ZF_CHECKED;
-bool zf_torch_is_twin(const struct zf_torch *t);
-/* Adds the pickle of t, which was opened with w and is no twin: files that have it are twins from here on.  Only few
- * pickles are kept, so callers must not rely on it. */
-void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t);
+                                     struct zf_torch_known *w, struct zf_err *err) ZF_CHECKED;
+bool zf_torch_is_known(const struct zf_torch *t);
+/* Adds the pickle of t, which was opened with w and is not known yet.  Only few pickles are kept, so a later file with
+ * the same pickle may be read in full. */
+void zf_torch_known_add(struct zf_torch_known *w, struct zf_torch *t);
 
 /* The file's name, for messages. */
 const char *zf_torch_name(const struct zf_torch *t);

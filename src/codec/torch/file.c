@@ -157,7 +157,7 @@ struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *li
 }
 
 struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limits *lim,
-                                     struct zf_torch_twins *w, struct zf_err *err)
+                                     struct zf_torch_known *w, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = calloc(1, sizeof *t);
 
@@ -165,12 +165,12 @@ struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limi
         return zf_null(zf_fail_sys(err, "allocate memory"));
     t->src = zf_source_ref(src);
     t->lim = *lim;
-    t->twins = w;
+    t->known = w;
     t->arena = zf_arena_new(lim->pickle_memory, err);
     t->scratch = t->arena ? zf_arena_get(t->arena, 1, sizeof *t->scratch, err) : NULL;
     if (!t->scratch || !file_open_container(t, err))
         return NULL;
-    t->twins = NULL;
+    t->known = NULL;
     return zf_give(t);
 }
 

@@ -9,7 +9,7 @@
 /* A storage of up to this many bytes is a single number, and may be read ahead. */
 #define TORCH_NUMBER 8u
 
-/* The hash of a pickle, computed by twins.c. */
+/* The hash of a pickle, computed by known_pickles.c. */
 struct torch_print {
     uint64_t half[2];
 };
@@ -84,11 +84,11 @@ struct zf_torch {
     struct zf_pv_scratch *scratch; /* holds the value that torch_form_of unfolds */
     uint64_t pickle_bytes;         /* the longest pickle, on disk */
     const struct zf_pv *pids;      /* the persistent ids of the pickle that was read last */
-    struct zf_torch_twins *twins;  /* borrowed while the file is opened; NULL = none */
-    uint8_t *text;                 /* the pickle, kept for `twins`; NULL if only its hash is kept */
+    struct zf_torch_known *known;  /* borrowed while the file is opened; NULL = none */
+    uint8_t *text;                 /* the pickle, kept for `known`; NULL if only its hash is kept */
     uint64_t text_bytes;           /* the pickle's bytes; 0: neither is kept */
     struct torch_print print;      /* the hash of a long pickle */
-    bool twin;
+    bool is_known;
     struct torch_number { /* a small storage that was read ahead */
         uint64_t record, bytes;
         uint8_t byte[TORCH_NUMBER];
@@ -197,10 +197,10 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *form,
                        struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
 /* Is any pickle of n bytes known? */
-bool torch_twins_may_know(const struct zf_torch *t, uint64_t n);
+bool torch_known_may_have(const struct zf_torch *t, uint64_t n);
 /* Is p[n], the pickle of t, known?  p is changed only during the call. */
-bool torch_twins_know(struct zf_torch *t, uint8_t *p, uint64_t n);
+bool torch_known_has(struct zf_torch *t, uint8_t *p, uint64_t n);
 /* Likewise; if it is not known, t may keep it and then owns *p. */
-bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n);
+bool torch_known_take(struct zf_torch *t, uint8_t **p, uint64_t n);
 
 #endif

@@ -103,7 +103,7 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
         return false;
     const uint8_t *text = p; /* t may take ownership below */
     t->pickle_bytes = src->stored;
-    if (torch_twins_take(t, &p, src->size))
+    if (torch_known_take(t, &p, src->size))
         return true;
     struct zf_bytes in = zf_bytes_of(text, src->size);
     t->root = zf_pickle_load_with(
@@ -150,11 +150,11 @@ static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
 /* Has another file the same pickle?  torch writes data.pkl first, so the end record, the first entry and that member
  * answer this; the other entries of such a file, whose data are not needed, are never read.  Failures are
  * ignored here: they occur again when the archive is opened. */
-static bool zip_is_twin(struct zf_torch *t)
+static bool zip_is_known(struct zf_torch *t)
 {
     struct zf_err err;
 
-    if (!t->twins)
+    if (!t->known)
         return false;
     zf_auto(zip) struct zf_zip *z = zf_zip_open_first(t->src, &t->lim, &err);
     const struct zf_zip_member m =
@@ -162,12 +162,12 @@ static bool zip_is_twin(struct zf_torch *t)
     const char *slash = strchr(m.name, '/');
 
     if (!slash || strcmp(slash, "/data.pkl") != 0 || m.method != 0 ||
-        !torch_twins_may_know(t, m.size))
+        !torch_known_may_have(t, m.size))
         return false;
     zf_auto(source) struct zf_source *src = zf_zip_source(z, 0, &err);
     zf_auto(mem) uint8_t *p = src ? malloc((size_t)m.size) : NULL;
 
-    if (!p || !zf_source_pread(src, p, (size_t)m.size, 0, &err) || !torch_twins_know(t, p, m.size))
+    if (!p || !zf_source_pread(src, p, (size_t)m.size, 0, &err) || !torch_known_has(t, p, m.size))
         return false;
     t->pickle_bytes = m.size;
     return true;
@@ -191,7 +191,7 @@ bool torch_zip_open(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t pkl = 0, i;
 
-    if (zip_is_twin(t))
+    if (zip_is_known(t))
         return true;
     t->zip = zf_zip_open(t->src, &t->lim, err);
     if (!t->zip)

@@ -242,7 +242,7 @@ static bool agree_is_plain(const struct ds_save *ds)
 void ds_agree_remember(struct ds_save *ds, struct zf_torch *t)
 {
     if (agree_is_plain(ds))
-        zf_torch_twins_add(ds->files.twins, t);
+        zf_torch_known_add(ds->files.known, t);
 }
 
 /* Compares one more model-states file.  Degraded: a file that cannot be read is only noted. */
@@ -250,7 +250,7 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
-    if (t && zf_torch_is_twin(t))
+    if (t && zf_torch_is_known(t))
         return true;
     if (t && ds_agree_read(ds, t, f->path, true, err)) {
         bool plain = agree_is_plain(ds);
@@ -258,7 +258,7 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
         if (!ds_agree_check(ds, true, err))
             return false;
         if (plain)
-            zf_torch_twins_add(ds->files.twins, t);
+            zf_torch_known_add(ds->files.known, t);
         return true;
     }
     if (!ds->o->degraded || err->code == ZF_E_NOMEM)

@@ -158,7 +158,7 @@ static void add_file(struct zf_store *st, const char *path, uint64_t n, char wor
 }
 
 /* What was read once is not parsed again, however long it is; what differs in a letter is. */
-static void twins_are_told_from_others(void **state)
+static void known_are_told_from_others(void **state)
 {
     static const char *const path[] = {"a0.pt", "a1.pt", "b0.pt", "a2.pt"};
     static const uint64_t sizes[] = {10, 20000 /* a pickle of 2.5 MB */};
@@ -176,12 +176,12 @@ static void twins_are_told_from_others(void **state)
         assert_ok(zf_torch_ahead_begin_alike(&a, NULL, path, 4, &err), &err);
         for (size_t i = 0; i < 4; i++) {
             zf_auto(source) struct zf_source *src = zf_store_open(st, path[i], &err);
-            zf_auto(torch) struct zf_torch *t = zf_torch_open_among(src, &lim, a.twins, &err);
+            zf_auto(torch) struct zf_torch *t = zf_torch_open_among(src, &lim, a.known, &err);
 
             assert_ok(t, &err);
-            assert_int_equal(zf_torch_is_twin(t), i % 2);
+            assert_int_equal(zf_torch_is_known(t), i % 2);
             assert_int_equal(zf_torch_root(t) == NULL, i % 2);
-            zf_torch_twins_add(a.twins, t);
+            zf_torch_known_add(a.known, t);
         }
         zf_torch_ahead_fini(&a);
         zf_store_unref(&st);
@@ -207,13 +207,13 @@ static bool are_twins(uint64_t n, const char *const *a, const char *const *b)
     assert_ok(first, &err);
     /* what is read of it is what it says */
     assert_string_equal(zf_pv_text(zf_pv_key(zf_torch_root(first), n), &len), a[0]);
-    zf_torch_twins_add(ahead.twins, first);
+    zf_torch_known_add(ahead.known, first);
     assert_ok(zf_torch_ahead_begin_alike(&ahead, path[0], &path[1], 1, &err), &err);
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ahead, path[1], &err);
     assert_ok(t, &err);
-    if (!zf_torch_is_twin(t))
+    if (!zf_torch_is_known(t))
         assert_string_equal(zf_pv_text(zf_pv_key(zf_torch_root(t), n), &len), b[0]);
-    const bool are = zf_torch_is_twin(t);
+    const bool are = zf_torch_is_known(t);
     zf_torch_ahead_fini(&ahead);
     return are;
 }
@@ -251,7 +251,7 @@ static void a_twin_is_known_by_its_first_member(void **state)
     struct zf_limits lim = zf_limits_default();
     struct zf_err err;
     zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
-    struct zf_torch_twins *w = zf_torch_twins_new(&err);
+    struct zf_torch_known *w = zf_torch_known_new(&err);
 
     (void)state;
     assert_ok(st && w, &err);
@@ -266,17 +266,17 @@ static void a_twin_is_known_by_its_first_member(void **state)
         assert_ok(first && bad, &err);
         assert_null(zf_torch_open_among(bad, &lim, w, &err));
         assert_int_equal(err.code, ZF_E_IO);
-        zf_torch_twins_add(w, first);
+        zf_torch_known_add(w, first);
         zf_auto(torch) struct zf_torch *t = zf_torch_open_among(bad, &lim, w, &err);
         assert_ok(t, &err);
-        assert_true(zf_torch_is_twin(t));
+        assert_true(zf_torch_is_known(t));
         assert_int_equal(zf_torch_pickle_bytes(t), zf_torch_pickle_bytes(first));
     }
-    zf_torch_twins_free(w);
+    zf_torch_known_free(w);
 }
 
 /* Twins of one file are not those of another one. */
-static void twins_are_of_their_first(void **state)
+static void known_are_of_their_first(void **state)
 {
     static const char *const path[] = {"a.pt", "b.pt"};
     struct zf_limits lim = zf_limits_default();
@@ -291,14 +291,14 @@ static void twins_are_of_their_first(void **state)
     for (int k = 0; k < 3; k++) {
         zf_auto(torch) struct zf_torch *first = zf_torch_ahead_open_first(&a, path[0], &err);
 
-        assert_ok(first && !zf_torch_is_twin(first), &err);
-        zf_torch_twins_add(a.twins, first);
+        assert_ok(first && !zf_torch_is_known(first), &err);
+        zf_torch_known_add(a.known, first);
         assert_ok(k > 0 || zf_torch_ahead_begin(&a, &path[1], 1, &err), &err);
         assert_ok(k == 0 ||
                       zf_torch_ahead_begin_alike(&a, k == 1 ? "c.pt" : NULL, &path[1], 1, &err),
                   &err);
         zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&a, path[1], &err);
-        assert_ok(t && !zf_torch_is_twin(t), &err);
+        assert_ok(t && !zf_torch_is_known(t), &err);
     }
     zf_torch_ahead_fini(&a);
 }
@@ -308,10 +308,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_file_is_as_if_it_were_alone),
         cmocka_unit_test(others_may_be_asked_for),
-        cmocka_unit_test(twins_are_told_from_others),
+        cmocka_unit_test(known_are_told_from_others),
         cmocka_unit_test(a_device_may_be_another),
         cmocka_unit_test(a_twin_is_known_by_its_first_member),
-        cmocka_unit_test(twins_are_of_their_first),
+        cmocka_unit_test(known_are_of_their_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
