@@ -297,12 +297,14 @@ bool zf_composed_end(struct zf_composed *c, bool ok, struct zf_err *err)
 
 bool zf_composed_forgive(struct zf_composed *c, struct zf_err *err)
 {
+    const struct zf_err why = *err;
     char text[800];
 
     if (!c->apart || !zf_names_is_optim(c->spot))
         return false;
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_build_note_on(c->b, ZF_NOTE_LEFT_OUT, NULL, err, "%s/%.200s is left out: %.700s",
+    return zf_build_note_names(c->b, why.path, why.msg, err) &&
+           zf_build_note_on(c->b, ZF_NOTE_LEFT_OUT, NULL, err, "%s/%.200s is left out: %.700s",
                             c->spot.set, c->name, text);
 }

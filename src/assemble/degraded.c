@@ -10,6 +10,7 @@
 bool zf_note_failure(struct zf_build *b, enum zf_note_kind kind, const char *about,
                      struct zf_err *err, const char *fmt, ...)
 {
+    const struct zf_err why = *err;
     char before[200], text[800];
     va_list ap;
 
@@ -18,7 +19,8 @@ bool zf_note_failure(struct zf_build *b, enum zf_note_kind kind, const char *abo
     va_end(ap);
     zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_build_note_on(b, kind, about, err, "%s%s", before, text);
+    return zf_build_note_names(b, why.path, why.msg, err) &&
+           zf_build_note_on(b, kind, about, err, "%s%s", before, text);
 }
 
 bool zf_forgive(struct zf_build *b, struct zf_err *err)
@@ -62,24 +64,25 @@ bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot, 
 
 bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state, struct zf_err *err)
 {
-    char why[sizeof err->msg];
+    const struct zf_err why = *err;
 
-    memcpy(why, err->msg, sizeof why);
     zf_err_clear(err);
-    return zf_build_note_once(
-        b, state, ZF_NOTE_LEFT_OUT, NULL, err,
-        "the optimizer state \"%.80s\" is left out: in \"%.160s\" it is not a plain tensor: %s",
-        state, file, why);
+    return zf_build_note_names(b, file, why.msg, err) &&
+           zf_build_note_once(b, state, ZF_NOTE_LEFT_OUT, NULL, err,
+                              "the optimizer state \"%.80s\" is left out: in \"%.160s\" it is not "
+                              "a plain tensor: %s",
+                              state, file, why.msg);
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)
 {
-    char why[sizeof err->msg];
+    const struct zf_err why = *err;
 
-    memcpy(why, err->msg, sizeof why);
     zf_err_clear(err);
+    if (!zf_build_note_names(b, file, why.msg, err))
+        return false;
     return name ? zf_build_note_on(b, ZF_NOTE_LEFT_OUT, file, err, "%s: \"%s\" is left out: %s",
-                                   file, name, why)
+                                   file, name, why.msg)
                 : zf_build_note_on(b, ZF_NOTE_UNREADABLE, file, err, "%s is left out: %s", file,
-                                   why);
+                                   why.msg);
 }

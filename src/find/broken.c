@@ -55,12 +55,12 @@ static bool broken_entry(struct zf_store *st, const char *dir, const struct zf_e
         return true;
     (void)snprintf(path, sizeof path, "%s%s%.*s", dir, *dir ? "/" : "", ZF_NAME_MAX, e->name);
     if (e->kind == ZF_ENTRY_OTHER) {
-        return strcmp(e->what, "a dangling link") != 0 || zf_build_noted(b, e->name, "link") ||
+        return strcmp(e->what, "a dangling link") != 0 || zf_build_note_says(b, e->name, "link") ||
                zf_build_note_on(b, ZF_NOTE_BROKEN, path, err, "%s is a link to a missing file",
                                 path);
     }
     if (e->id.size == 0) {
-        return (!held && !broken_is_settings(e->name)) || zf_build_noted(b, path, "empty") ||
+        return (!held && !broken_is_settings(e->name)) || zf_build_note_says(b, path, "empty") ||
                zf_build_note_on(b, ZF_NOTE_BROKEN, path, err, "%s is empty", path);
     }
     return !side || !broken_is_cut(st, path, e) ||

@@ -93,9 +93,7 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
     size_t n = 0;
 
     for (; zf_store_doubt(st, since, n, &why); n++) {
-        const char *slash = strrchr(why.path, '/');
-
-        if (without && zf_build_noted(b, slash ? slash + 1 : why.path, why.msg))
+        if (without && zf_build_noted_failure(b, &why))
             continue;
         if (!without || why.code == ZF_E_NOMEM ||
             !zf_note_failure(b, ZF_NOTE_OTHER, NULL, &why, "%s", "")) {

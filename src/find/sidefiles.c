@@ -105,6 +105,13 @@ static bool sidefiles_pass(struct zf_store *st, const char *name, bool state, bo
     return src && zf_build_blob(b, file, src, 0, src->size, err);
 }
 
+/* Records that a note says why the file is not shown. */
+static bool sidefiles_noted(struct zf_build *b, const char *name, const struct zf_err *why,
+                            struct zf_err *err)
+{
+    return zf_build_note_names(b, why->path[0] ? why->path : name, why->msg, err);
+}
+
 /* Adds the file, or notes why it is not shown. */
 static bool sidefiles_try(struct zf_store *st, const char *name, struct zf_build *b,
                           struct zf_err *err)
@@ -112,8 +119,9 @@ static bool sidefiles_try(struct zf_store *st, const char *name, struct zf_build
     struct zf_err why = {.code = ZF_OK};
 
     return sidefiles_pass(st, name, sidefiles_is_state(name), false, b, &why) ||
-           zf_build_note_on(b, ZF_NOTE_UNSHOWN, name, err,
-                            "%s next to the checkpoint is not shown: %s", name, why.msg);
+           (zf_build_note_on(b, ZF_NOTE_UNSHOWN, name, err,
+                             "%s next to the checkpoint is not shown: %s", name, why.msg) &&
+            sidefiles_noted(b, name, &why, err));
 }
 
 bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b,
@@ -150,8 +158,9 @@ static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_bui
             continue;
         if (!sidefiles_pass(sub, l.e->name, state || sidefiles_is_state(l.e->name), true, b,
                             &why) &&
-            !zf_build_note_on(b, ZF_NOTE_UNSHOWN, l.e->name, err, "%s/%s is not shown: %s", dir,
-                              l.e->name, why.msg))
+            !(zf_build_note_on(b, ZF_NOTE_UNSHOWN, l.e->name, err, "%s/%s is not shown: %s", dir,
+                               l.e->name, why.msg) &&
+              sidefiles_noted(b, l.e->name, &why, err)))
             return false;
     }
     return true;
@@ -174,7 +183,9 @@ static bool sidefiles_configs(struct zf_store *st, struct zf_build *b, struct zf
             continue;
         zf_auto(source) struct zf_source *src = zf_store_open(st, from, &why);
         if (!(src && zf_build_blob(b, file, src, 0, src->size, &why)) &&
-            !zf_build_note_on(b, ZF_NOTE_UNSHOWN, from, err, "%s is not shown: %s", from, why.msg))
+            !(zf_build_note_on(b, ZF_NOTE_UNSHOWN, from, err, "%s is not shown: %s", from,
+                               why.msg) &&
+              sidefiles_noted(b, from, &why, err)))
             return false;
     }
     return true;
@@ -226,8 +237,9 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
         const bool second =
             strcmp(e[i].name, "config.json") == 0 && zf_build_has_file(b, e[i].name);
         if (!sidefiles_pass(st, e[i].name, second, true, b, &why) &&
-            !zf_build_note_on(b, ZF_NOTE_UNSHOWN, e[i].name, err,
-                              "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg))
+            !(zf_build_note_on(b, ZF_NOTE_UNSHOWN, e[i].name, err,
+                               "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg) &&
+              sidefiles_noted(b, e[i].name, &why, err)))
             return false;
     }
     return taken > 0 ||

@@ -137,10 +137,10 @@ static bool unshown_has_weights(struct unshown *u, const char *dir)
     return false;
 }
 
-/* Does a note mention the file, or that of another rank? */
+/* Does a note name the file, or that of another rank? */
 static bool unshown_is_told(struct unshown *u, const char *name)
 {
-    return zf_build_noted(u->b, name, "") ||
+    return zf_build_noted(u->b, name) ||
            (!unshown_is_part(name) && zf_sorted_has(&u->told, unshown_print(name, true)));
 }
 
@@ -160,7 +160,7 @@ static bool unshown_dir(struct unshown *u, const char *name, bool alike)
 
     (void)snprintf(dir, sizeof dir, "%s/", name);
     return (u->kind & UNSHOWN_SAVES) && !save_name_is_ignored(name) &&
-           !zf_build_noted(u->b, save_name_is_step(name) ? name : dir, "") &&
+           !zf_build_noted(u->b, save_name_is_step(name) ? name : dir) &&
            (unshown_is_dcp(u->st, name) || (!alike && unshown_has_weights(u, name)));
 }
 
@@ -180,7 +180,7 @@ static bool unshown_find_told(struct unshown *u, struct zf_err *err)
     for (struct zf_entries l = zf_store_entries(u->st, ""); l.e < l.end; l.e++)
         if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
             !zf_sorted_has(&u->shown, unshown_print(l.e->name, false)) &&
-            zf_build_noted(u->b, l.e->name, "") &&
+            zf_build_noted(u->b, l.e->name) &&
             !zf_sorted_add(&u->told, unshown_print(l.e->name, true), err))
             return false;
     return true;

@@ -43,6 +43,7 @@ void zf_build_free(struct zf_build *b)
     zf_vec_fini(&b->lists.blobs);
     zf_vec_fini(&b->lists.told);
     zf_vec_fini(&b->lists.notes);
+    zf_vec_fini(&b->lists.named);
     zf_vec_fini(&b->lists.missing);
     zf_vec_fini(&b->lists.copies);
     if (b->sources) {

@@ -102,11 +102,16 @@ struct note_key {
     const char *text;
     struct note_key *next;
 };
+/* zf_build_note_names; in temp. */
+struct note_named {
+    const char *path, *msg; /* msg: "" = no failure */
+};
 /* Everything but tensors, in the order it was added.  Texts and maps are in the checkpoint's arena. */
 struct build_lists {
     zf_vec(struct zf_blob) blobs;
     zf_vec(const char *) told; /* paths of blobs whose contents other files repeat */
     zf_vec(struct zf_note) notes;
+    zf_vec(struct note_named) named;
     zf_vec(struct zf_missing) missing;
     zf_vec(struct zf_copy) copies; /* sources: those of the build */
 };
@@ -132,7 +137,7 @@ struct build_saved {
 struct build_mark {
     struct build_mark *outer; /* or NULL */
     uint32_t number;          /* unique within the build */
-    size_t n_drafts, n_sets, n_blobs, n_told, n_notes, n_missing, n_copies;
+    size_t n_drafts, n_sets, n_blobs, n_told, n_notes, n_named, n_missing, n_copies;
     uint32_t n_sources;
     struct build_rest rest;
     struct build_saved *saved; /* the list at the time of the mark */

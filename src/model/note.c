@@ -148,10 +148,76 @@ bool zf_build_has_note(const struct zf_build *b, enum zf_note_kind kind)
     return false;
 }
 
-bool zf_build_noted(const struct zf_build *b, const char *text, const char *other)
+bool zf_build_note_says(const struct zf_build *b, const char *text, const char *other)
 {
     for (size_t i = 0; i < b->lists.notes.n; i++)
         if (strstr(b->lists.notes.at[i].text, text) && strstr(b->lists.notes.at[i].text, other))
+            return true;
+    return false;
+}
+
+/* ---- files that notes name ---- */
+
+#define NAMED_MOST 4096u
+
+bool zf_build_note_names(struct zf_build *b, const char *path, const char *msg, struct zf_err *err)
+{
+    struct note_named one, *to;
+
+    if (b->lists.named.n >= NAMED_MOST)
+        return true;
+    one.path = zf_arena_str(b->temp, path, strlen(path), err);
+    one.msg = one.path ? zf_arena_str(b->temp, msg, strlen(msg), err) : NULL;
+    to = one.msg ? zf_vec_push(&b->lists.named, err) : NULL;
+    if (to)
+        *to = one;
+    return to != NULL;
+}
+
+/* Is `name` a component of the path, which the end of a line ends?  With a '/' at its end: and is something inside it? */
+static bool note_path_has(const char *path, const char *name)
+{
+    const size_t n = strcspn(name, "/");
+
+    for (const char *at = path; *at && *at != '\n'; at += *at == '/' || *at == '!') {
+        const size_t len = strcspn(at, "/!\n");
+
+        if (len == n && memcmp(at, name, n) == 0 && (!name[n] || at[n] == '/'))
+            return true;
+        at += len;
+    }
+    return false;
+}
+
+/* The part of a path that is below the checkpoint's directory, or the whole path. */
+static const char *note_below(const struct zf_build *b, const char *path)
+{
+    const char *dir = b->store ? zf_store_name(b->store) : "";
+    const size_t n = strlen(dir);
+
+    return n && strncmp(path, dir, n) == 0 ? path + n : path;
+}
+
+bool zf_build_noted(const struct zf_build *b, const char *name)
+{
+    for (size_t i = 0; i < b->lists.notes.n; i++)
+        for (const char *line = b->lists.notes.at[i].about; *line;
+             line += strcspn(line, "\n"), line += *line == '\n')
+            if (note_path_has(line, name))
+                return true;
+    for (size_t i = 0; i < b->lists.named.n; i++)
+        if (note_path_has(note_below(b, b->lists.named.at[i].path), name))
+            return true;
+    return false;
+}
+
+bool zf_build_noted_failure(const struct zf_build *b, const struct zf_err *why)
+{
+    const char *slash = strrchr(why->path, '/'), *name = slash ? slash + 1 : why->path;
+
+    for (size_t i = 0; i < b->lists.named.n; i++)
+        if (strcmp(b->lists.named.at[i].msg, why->msg) == 0 &&
+            note_path_has(b->lists.named.at[i].path, name))
             return true;
     return false;
 }

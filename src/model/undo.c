@@ -18,6 +18,7 @@ bool zf_build_mark(struct zf_build *b, struct zf_err *err)
                                  .n_blobs = b->lists.blobs.n,
                                  .n_told = b->lists.told.n,
                                  .n_notes = b->lists.notes.n,
+                                 .n_named = b->lists.named.n,
                                  .n_missing = b->lists.missing.n,
                                  .n_copies = b->lists.copies.n,
                                  .n_sources = (uint32_t)b->sources->n,
@@ -54,6 +55,7 @@ void zf_build_undo(struct zf_build *b)
     b->lists.blobs.n = m->n_blobs;
     b->lists.told.n = m->n_told;
     b->lists.notes.n = m->n_notes;
+    b->lists.named.n = m->n_named;
     b->lists.missing.n = m->n_missing;
     b->lists.copies.n = m->n_copies;
     b->rest = m->rest;

@@ -213,8 +213,17 @@ struct zf_out;
 void zf_note_about(struct zf_out *about, const char *name);
 /* True if there is a note of that kind. */
 bool zf_build_has_note(const struct zf_build *b, enum zf_note_kind kind);
-/* True if a note contains both texts. */
-bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
+/* Records that a note names the file or directory at `path`, besides those of its `about`, and, unless that is "",
+ * repeats `msg`, the message of a failure to read it.  More than a few thousand are not recorded.  Errors: of memory. */
+bool zf_build_note_names(struct zf_build *b, const char *path, const char *msg,
+                         struct zf_err *err) ZF_CHECKED;
+/* True if a note names (in its `about`, or by zf_build_note_names) the file or directory `name`, or something in it; if
+ * `name` ends in a slash, only the latter. */
+bool zf_build_noted(const struct zf_build *b, const char *name);
+/* True if the text of a note contains both.  Only for not saying the same twice: texts change. */
+bool zf_build_note_says(const struct zf_build *b, const char *text, const char *other);
+/* True if a note repeats this failure (zf_build_note_names). */
+bool zf_build_noted_failure(const struct zf_build *b, const struct zf_err *why);
 /* Records two ranges of bytes that should be equal but were not compared completely (with zf_build_record_copies, also
  * if they were); takes its own references.  Errors: ZF_E_NOMEM. */
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err) ZF_CHECKED;

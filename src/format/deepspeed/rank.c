@@ -175,8 +175,8 @@ static bool rank_without_optim(struct ds_rank *mp, struct zf_err *err)
     if (mp->save->dir.by_rank)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "none of the optimizer files can be read");
     mp->n_optim_files = 0;
-    return zf_build_note(
-        mp->save->b, err,
+    return zf_build_note_on(
+        mp->save->b, ZF_NOTE_OTHER, mp->model.path, err,
         "\"%s\": none of its optimizer files can be read; the weights are taken from \"module\"",
         mp->model.path);
 }
@@ -297,8 +297,8 @@ static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
     for (uint32_t g = 0; g < mp->model.n_groups; g++)
         n += mp->model.group[g].n;
     if (d->n_optim == 0 && mp->model.has_shapes && n > 0) {
-        return zf_build_note(
-            mp->save->b, err,
+        return zf_build_note_on(
+            mp->save->b, ZF_NOTE_OTHER, mp->model.path, err,
             "\"%s\": there are no optimizer files; the weights are taken from \"module\"",
             mp->model.path);
     }

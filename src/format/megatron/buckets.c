@@ -198,13 +198,14 @@ static bool buckets_explain(struct buffer_try *t, struct zf_err *err)
 /* Degraded: a buffer with lost bytes is not mapped. */
 static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
 {
+    const struct zf_err lost = *err;
     char why[300];
 
     if (!zf_build_degraded(b->s->b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT)
         return false;
     (void)zf_err_text(err, why, sizeof why);
     zf_err_clear(err);
-    return buckets_refuse(b, f, why, err);
+    return zf_build_note_names(b->s->b, lost.path, lost.msg, err) && buckets_refuse(b, f, why, err);
 }
 
 static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)

@@ -173,6 +173,7 @@ static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err 
 /* Turns a failure into the reason x->why: lost bytes (degraded), or more comparisons than the limit. */
 static bool ids_forgive(struct ids *x, struct zf_err *err)
 {
+    const struct zf_err why = *err;
     char text[300];
 
     if (err->code != ZF_E_LIMIT && (!zf_build_degraded(x->s->b) || err->code == ZF_E_NOMEM))
@@ -180,7 +181,7 @@ static bool ids_forgive(struct ids *x, struct zf_err *err)
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     x->why = zf_arena_str(x->s->arena, text, strlen(text), err);
-    return x->why != NULL;
+    return x->why && zf_build_note_names(x->s->b, why.path, why.msg, err);
 }
 
 static bool ids_prove(struct ids *x, struct zf_err *err)

@@ -221,10 +221,11 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     if (!megatron_settings_yaml(save->store, save->outer, s->lim, &said, file, &why)) {
         return why.code == ZF_E_NOMEM
                    ? zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")
-                   : zf_build_note_on(
-                         s->b, ZF_NOTE_UNSHOWN, file, err,
-                         "the sizes in %s are not read, so those of the chunks are used: %s", file,
-                         zf_err_text(&why, text, sizeof text));
+                   : zf_build_note_names(s->b, why.path, why.msg, err) &&
+                         zf_build_note_on(
+                             s->b, ZF_NOTE_UNSHOWN, file, err,
+                             "the sizes in %s are not read, so those of the chunks are used: %s",
+                             file, zf_err_text(&why, text, sizeof text));
     }
     if (file[0])
         s->settings = said;

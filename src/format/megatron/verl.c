@@ -123,10 +123,11 @@ static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, 
                        "\"%.60s\" of contents has no path and format", what);
     }
     if (strcmp(format, "megatron_dist_checkpoint") == 0) {
-        return verl_has(s->st, path, "metadata.json") && verl_has(s->st, path, ".metadata")
-                   ? verl_add(s, path, err)
-                   : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                             "lists %.60s in %.100s, but there is no finished save", what, path);
+        if (verl_has(s->st, path, "metadata.json") && verl_has(s->st, path, ".metadata"))
+            return verl_add(s, path, err);
+        return zf_build_note_names(s->b, path, "", err) && /* if it is forgiven */
+               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "lists %.60s in %.100s, but there is no finished save", what, path);
     }
     if (strcmp(what, "model") != 0)
         return true;

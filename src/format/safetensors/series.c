@@ -45,7 +45,7 @@ static bool series_check_ranks(struct zf_st_files *files, const struct zf_entry 
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "the files shard-%05lu-… of rank %lu are missing, but %.80s exists", want,
                           want, e[i].name);
-            if (!zf_forgive(b, err) ||
+            if (!zf_forgive(b, err) || !zf_build_note_names(b, e[i].name, "", err) ||
                 !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want))
                 return false;
         }

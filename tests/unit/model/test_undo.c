@@ -208,6 +208,37 @@ static void a_note_once(void **state)
     assert_string_equal(c->note[2].about, "f");
 }
 
+/* Names of files are recognized by what a note was made with, not by its words. */
+static void a_note_names_files(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_build *b;
+    struct zf_err err, why = {.path = "/save/run/c.pt", .msg = "cannot open the file"};
+
+    (void)state;
+    b = zf_build_new(NULL, &lim, false, &err);
+    assert_non_null(b);
+    assert_ok(zf_build_note_on(b, ZF_NOTE_OTHER, "xa.pt\nrun10/b.pt\nd", &err, "a.pt, run1, d/"),
+              &err);
+    assert_ok(zf_build_mark(b, &err), &err);
+    assert_ok(zf_build_note_names(b, "run/c.pt!c/data.pkl", "cannot open the file", &err), &err);
+    assert_true(zf_build_noted(b, "c.pt") && zf_build_noted(b, "run/"));
+    assert_true(zf_build_noted_failure(b, &why));
+    strcpy(why.msg, "cannot open");
+    assert_false(zf_build_noted_failure(b, &why));
+    strcpy(why.msg, "cannot open the file");
+    strcpy(why.path, "cc.pt");
+    assert_false(zf_build_noted_failure(b, &why));
+    zf_build_undo(b);
+    strcpy(why.path, "c.pt");
+    assert_false(zf_build_noted(b, "c.pt") || zf_build_noted_failure(b, &why));
+    assert_false(zf_build_noted(b, "a.pt") || zf_build_noted(b, "run1") || zf_build_noted(b, ""));
+    assert_true(zf_build_noted(b, "xa.pt") && zf_build_noted(b, "b.pt") && zf_build_noted(b, "d"));
+    assert_true(zf_build_noted(b, "run10") && zf_build_noted(b, "run10/"));
+    assert_false(zf_build_noted(b, "d/") || zf_build_noted(b, "b.pt/"));
+    zf_build_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_piece_in_the_place_of_another),
         cmocka_unit_test(a_withdrawn_name_is_free),
         cmocka_unit_test(a_note_once),
+        cmocka_unit_test(a_note_names_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
