@@ -8,6 +8,7 @@
 /* Limits for the memory of one recipe, and for the bytes of its text. */
 #define MAX_MEMORY (16ull << 20)
 #define MAX_TEXT (1u << 20)
+#define MAX_DEPTH 2
 
 struct reader {
     struct text *t;
@@ -16,7 +17,7 @@ struct reader {
     recipe_find_fn *find;
     void *ctx;
     struct text_file *uses; /* the used file, to be read next; or NULL */
-    bool inner;             /* another recipe uses this one */
+    uint32_t depth;         /* of the recipes that use this one, one another */
     zf_vec(struct line) lines;
 };
 
@@ -233,10 +234,10 @@ static bool parse_use(struct reader *p, struct zf_err *err)
 
     if (!name)
         return false;
-    if (!text || p->inner) {
+    if (!text || p->depth == MAX_DEPTH) {
         return text_fail(p->t->file, p->t->p, at, err,
-                         p->inner ? "a recipe that is used cannot use another"
-                                  : "there is no recipe %.40s to use",
+                         p->depth == MAX_DEPTH ? "a recipe that a used one uses cannot use another"
+                                               : "there is no recipe %.40s to use",
                          name);
     }
     p->uses = zf_arena_get(p->r->arena, 1, sizeof *p->uses, err);
@@ -256,7 +257,7 @@ static bool parse_words(struct reader *p, struct line *l, struct zf_err *err)
     switch (l->kind) {
     case LINE_TITLE:
         l->text = parse_string(p, "a title in quotes", err);
-        if (!p->inner) {
+        if (p->depth == 0) {
             p->r->name = l->name;
             p->r->title = l->text;
         }
@@ -349,10 +350,10 @@ static bool parse_used(struct reader *p, struct zf_err *err)
 
     p->of = p->uses;
     p->uses = NULL;
-    p->inner = true;
+    p->depth++;
     const bool ok =
         text_begin(&t, p->of->name, p->of->p, strlen(p->of->p), err) && parse_file(p, &t, err);
-    p->inner = false;
+    p->depth--;
     p->t = outer;
     p->of = of;
     return ok;

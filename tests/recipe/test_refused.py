@@ -108,6 +108,8 @@ def a_recipe_that_is_wrong_is_refused_with_its_place():
                 assert r.returncode in (1, 4) and "bad.recipe" in said or "no rule uses" in said, f"{text!r}: {r.returncode} {said}"
                 for part in parts if args[0] == "recipe" else []:
                     assert part in said, f"{text!r}: {part!r} is not in {said!r}"
+        r = c.run("recipe", None, "check", c.file("deep.recipe", b"use megatron-llama\n"), at="save")  # which uses _megatron-frame, which uses _rope-scaling
+        assert r.returncode == 4 and "_megatron-frame:" in r.stderr.decode() and "cannot use another" in r.stderr.decode(), r
 
 
 def a_lost_tensor_is_lost_under_its_new_name_and_in_no_other():

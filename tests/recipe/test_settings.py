@@ -197,6 +197,7 @@ def settings_in_yaml_of_nemo_and_bridge():
             c.put(tensors(), yaml({**SETTINGS, "rope_scaling": {"factor": 2.0}}, front), where).is_no_model("rope_scaling")
     moe = {**SETTINGS, "num_moe_experts": 4, "moe_ffn_hidden_size": FFN, "moe_router_topk": 2, "qk_layernorm": True}
     head = {"_target_": "nemo.collections.llm.gpt.model.llama.LlamaModel", "optim": {"lr": 0.1}}
+    llama31 = {"scale_factor": 32, "low_freq_factor": 2, "high_freq_factor": 8, "old_context_len": 4096}
     gelu, silu = ({"_target_": "torch.nn.functional." + f, "_call_": False} for f in ("gelu", "silu"))
     for where, front in (("run_config.yaml", "model"), ("context/model.yaml", "config")):
         for t, settings, want in (
@@ -205,6 +206,21 @@ def settings_in_yaml_of_nemo_and_bridge():
                 (tensors(), {**SETTINGS, "window_size": [7, 0]}, {"architectures": ["MistralForCausalLM"], "sliding_window": 8}),
                 (tensors(), {**SETTINGS, "activation_func": silu}, {"architectures": ["LlamaForCausalLM"]}),
                 (tensors(), {**SETTINGS, "activation_func": gelu}, "gelu"),
+                *((tensors(), {**SETTINGS, "activation_func": {"_target_": other, "_call_": False}}, "activation_func") for other in (
+                    "torch.nn.functional.relu", "nemo.collections.llm.fn.activation.openai_gelu", "megatron.core.activations.fast_gelu")),
+                (tensors(), {**SETTINGS, **llama31}, {"rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 2.0, "high_freq_factor": 8.0,
+                                                                       "original_max_position_embeddings": 4096}}),
+                (tensors(), {**SETTINGS, "scale_factor": 8}, {"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                                                               "original_max_position_embeddings": 8192}}),
+                (tensors(), {**SETTINGS, "rope_scaling": True, "rope_scaling_factor": 32.0, "low_freq_factor": 2, "old_context_len": 4096}, {"rope_scaling": {
+                    "rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}),
+                (tensors(), {**SETTINGS, "rope_scaling": True, **llama31}, "scaled in two ways"),
+                *((tensors(), {**SETTINGS, "_target_": "nemo.collections.llm.gpt.model.llama." + of}, "nothing says by how much") for of in (
+                    "Llama31Config", "Llama31Config8B", "Llama31Config70B", "Llama31Config405B", "Llama32Config1B", "Llama32Config3B")),
+                (tensors(), {**SETTINGS, "_target_": "nemo.collections.llm.gpt.model.llama.Llama31Config8B", **llama31}, {"architectures": ["LlamaForCausalLM"]}),
+                *((tensors(), {**SETTINGS, k: v}, k) for k, v in (("nope_layer_interval", 4), ("attention_chunk_size", 8192), ("query_pre_attn_scalar", 256), ("use_mup", True),
+                                                                  ("heterogeneous_block_specs", True), ("is_hybrid_model", True))),
+                *((tensors(), {**SETTINGS, k: 30.0}, "softcapping") for k in ("attn_logit_softcapping", "final_logit_softcapping")),
                 (tensors(), {**SETTINGS, "num_query_groups": 4}, "48 and 72"),
                 (tensors(), {**SETTINGS, "linear_attention_freq": [1, 1]}, "linear_attention_freq")):
             with Model() as c:
