@@ -142,6 +142,9 @@ bool verify_stored(struct verify *v, struct zf_err *err) ZF_CHECKED;
 /* Checks that all data the files' tensors refer to is shown, or equals shown data.  Opens files outside the save. */
 bool verify_coverage(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
+/* Notes parameters of which the optimizer counted other steps than of most. */
+bool verify_steps(struct verify *v, struct zf_err *err) ZF_CHECKED;
+
 /* Checks the settings, and other files of no tensor, of the save and its directories.  Opens files outside the save. */
 bool verify_beside(struct verify *v, struct zf_err *err) ZF_CHECKED;
 

@@ -192,7 +192,7 @@ def hidden(ckpt):
     used = {step_of(ckpt, k) for k in ranges}
     for path, data in sorted(files.items()):
         name = os.path.basename(path)
-        if step_of(ckpt, path) not in used or name == GATHERED or f"{name} is not read" in notes:
+        if step_of(ckpt, path) not in used or name == GATHERED or f"{name} is not shown" in notes:
             continue
         for first, size, what in storages(path, data):
             n += 1
