@@ -194,7 +194,7 @@ static void locate_check_latest(struct latest *l, const struct zf_open_opts *o)
 static bool locate_latest(struct located *l, const struct zf_open_opts *o, struct zf_err *err)
 {
     struct latest *latest = &l->match.latest;
-    const uint64_t since = zf_store_doubts(l->dir);
+    const uint64_t since = zf_store_failures(l->dir);
 
     if (!latest_find(l->dir, false, latest, err))
         return false;
@@ -205,7 +205,7 @@ static bool locate_latest(struct located *l, const struct zf_open_opts *o, struc
     if (latest->state == LATEST_FOUND)
         locate_check_latest(latest, o);
     return latest->state == LATEST_NONE || latest->state == LATEST_FOUND ||
-           !zf_store_doubt(l->dir, since, 0, err);
+           !zf_store_failure(l->dir, since, 0, err);
 }
 
 /* The latest save is missing, or no save.  Fails unless it is gone, no other can be found, and files fit: the user may

@@ -55,7 +55,7 @@ struct fits {
     struct candidate at[TABLE_ROWS];
     size_t n;
     enum zf_fit best;
-    uint64_t since; /* zf_store_doubts before the first family was tried */
+    uint64_t since; /* zf_store_failures before the first family was tried */
 };
 
 void match_fini(struct match *m)
@@ -118,7 +118,7 @@ static bool match_no_format(const char *name, struct zf_err *err)
 /* Fails with the store's error, if a family has mistaken it for "does not fit". */
 static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
-    return zf_store_doubt(st, since, 0, err)
+    return zf_store_failure(st, since, 0, err)
                ? false
                : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "too many files here are unreadable");
 }
@@ -130,11 +130,11 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
 {
     bool file = m->save.file != NULL;
 
-    *fits = (struct fits){.since = zf_store_doubts(st)};
+    *fits = (struct fits){.since = zf_store_failures(st)};
     for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || fits->best == ZF_FIT_NO); i++) {
         const struct zf_format *f = table_row[i];
         struct candidate c = {.format = f, .probe = {.fit = ZF_FIT_NO}};
-        const uint64_t before = zf_store_doubts(st);
+        const uint64_t before = zf_store_failures(st);
         bool is;
 
         if (!f && fits->n)
@@ -147,7 +147,7 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
             continue;
         if (!f->probe(&c.save, o, &c.probe, err))
             return false;
-        c.doubted = zf_store_doubts(st) != before;
+        c.doubted = zf_store_failures(st) != before;
         fits->best = c.probe.fit > fits->best ? c.probe.fit : fits->best;
         if (c.probe.fit != ZF_FIT_NO || c.doubted)
             fits->at[fits->n++] = c;

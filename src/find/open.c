@@ -92,7 +92,7 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
     struct zf_err why;
     size_t n = 0;
 
-    for (; zf_store_doubt(st, since, n, &why); n++) {
+    for (; zf_store_failure(st, since, n, &why); n++) {
         if (without && zf_build_noted_failure(b, &why))
             continue;
         if (!without || why.code == ZF_E_NOMEM ||
@@ -101,7 +101,7 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
             return false;
         }
     }
-    const size_t all = zf_store_doubts_since(st, since);
+    const size_t all = zf_store_failures_since(st, since);
     return all <= n ||
            zf_build_note(b, err, "%zu files and directories could not be read in total", all);
 }
@@ -113,7 +113,7 @@ static void open_explain(struct zf_store *st, uint64_t since, bool degraded, str
 
     if ((err->code == ZF_E_UNKNOWN || err->code == ZF_E_USAGE || err->code == ZF_E_NOENT ||
          ((err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED) && !degraded)) &&
-        zf_store_doubt(st, since, 0, &why))
+        zf_store_failure(st, since, 0, &why))
         *err = why;
 }
 
@@ -164,7 +164,7 @@ static bool open_note_halves(const struct located *l, struct zf_build *b, struct
                             optim ? ", only optimizer states" : "");
 }
 
-/* note: why this save was opened, or "".  since: zf_store_doubts at the beginning; nomem:
+/* note: why this save was opened, or "".  since: zf_store_failures at the beginning; nomem:
  * zf_err_nomem_count then. */
 static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf_open_opts *o,
                                             const char *note, uint64_t since, uint64_t nomem,
@@ -196,7 +196,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         return NULL;
     if (!open_empty(&l, o, b, err) || !open_note_halves(&l, b, err))
         return open_refused(&l, err);
-    const uint64_t side = zf_store_doubts(st);
+    const uint64_t side = zf_store_failures(st);
     if (!open_side_files(&l, b, err) ||
         (!l.match.save.file &&
          !unshown_note(l.match.save.store, l.match.format->whole ? UNSHOWN_ALL : UNSHOWN_SAVES,
@@ -218,14 +218,14 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
 static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_opts *o,
                                       const char *note, struct zf_err *err)
 {
-    const uint64_t since = zf_store_doubts(st), nomem = zf_err_nomem_count();
+    const uint64_t since = zf_store_failures(st), nomem = zf_err_nomem_count();
     struct zf_checkpoint *c = open_described(st, o, note, since, nomem, err);
 
     if (!c && err->code != ZF_E_NOMEM && zf_err_nomem_count() != nomem)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     else if (!c)
         open_explain(st, since, o->degraded, err);
-    zf_store_forget_doubts(st, since);
+    zf_store_forget_failures(st, since);
     return c;
 }
 

@@ -188,18 +188,18 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
 
 void saves_examine(struct zf_store *st, struct zf_saves *s, size_t i, const struct zf_limits *lim)
 {
-    const uint64_t since = zf_store_doubts(st);
+    const uint64_t since = zf_store_failures(st);
     struct zf_save_dir *d = &s->at[i];
     struct zf_err why;
 
     d->fit = saves_fit(st, d->path, lim);
-    if (d->fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, &why)) {
+    if (d->fit != ZF_FIT_PROOF && zf_store_failure(st, since, 0, &why)) {
         d->fit = ZF_FIT_NAMES;
         if (!s->unknown.code)
             s->unknown = why;
     }
     /* Read errors matter only if this save is chosen. */
-    zf_store_forget_doubts(st, since);
+    zf_store_forget_failures(st, since);
 }
 
 /* Directories that are examined in parallel. */
@@ -273,14 +273,14 @@ static bool saves_in(struct zf_store *st, const char *dir, enum zf_saves_kind ki
 
     if (!saves_add_dirs(st, dir, saves_may_be, SIZE_MAX, out, err))
         return false;
-    const uint64_t since = zf_store_doubts(st);
+    const uint64_t since = zf_store_failures(st);
     saves_look_ahead(st, out, lim);
     for (size_t i = 0; i < out->n; i++) {
         saves_examine(st, out, i, lim);
         whole += out->at[i].fit > ZF_FIT_WEAK;
         weak += out->at[i].fit == ZF_FIT_WEAK;
     }
-    zf_store_forget_doubts(st, since); /* those of saves_look_ahead, as saves_examine does */
+    zf_store_forget_failures(st, since); /* those of saves_look_ahead, as saves_examine does */
     const enum zf_fit least = whole ? ZF_FIT_NAMES : ZF_FIT_WEAK;
     for (size_t i = 0; i < out->n; i++)
         if (out->at[i].fit < least &&

@@ -142,7 +142,7 @@ static bool current_is_intact(const struct current *c)
 
     if (now)
         zf_store_stats(c->store, current_compare_file, &i);
-    return now ? !i.broken || zf_store_doubts(now) > 0 : zf_err_unknown(&ignored);
+    return now ? !i.broken || zf_store_failures(now) > 0 : zf_err_unknown(&ignored);
 }
 
 static void current_say_shown(struct current *c, const char *name)

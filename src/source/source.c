@@ -8,7 +8,7 @@
 #include <zf/base/num.h>
 #include <zf/source/begun.h>
 
-#include "doubts.h"
+#include "failures.h"
 
 /* The kernel's limit for one preadv(2). */
 #ifdef IOV_MAX
@@ -28,7 +28,7 @@ bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const 
     s->name = copy;
     s->size = s->stored = size;
     atomic_init(&s->refs, 1);
-    s->doubts = NULL;
+    s->failures = NULL;
     atomic_init(&s->begun, false);
     return true;
 }
@@ -37,8 +37,8 @@ void zf_source_fini(struct zf_source *s)
 {
     free((char *)(uintptr_t)s->name);
     s->name = NULL;
-    doubts_unref(s->doubts);
-    s->doubts = NULL;
+    failures_unref(s->failures);
+    s->failures = NULL;
 }
 
 void *zf_source_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
@@ -86,8 +86,8 @@ static bool source_named(const struct zf_source *s, struct zf_err *err)
 static bool source_failed(const struct zf_source *s, struct zf_err *err)
 {
     (void)source_named(s, err);
-    if (s->doubts)
-        doubts_add(s->doubts, DOUBTS_READ, s->name, err);
+    if (s->failures)
+        failures_add(s->failures, FAILURES_READ, s->name, err);
     return false;
 }
 
@@ -108,7 +108,7 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
         return true;
     if (!s->ops->pread(s, buf, n, off, err))
         return source_failed(s, err);
-    if (s->doubts)
+    if (s->failures)
         zf_begun_count(&s->begun);
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common part of all stores: it checks names, sorts listings and records failures (doubts.h).
+/* The common part of all stores: it checks names, sorts listings and records failures (failures.h).
  * Each file is opened and each directory listed once, by the first thread that needs it, without the
  * lock; other threads that need the same one wait. */
 #include "store_table.h"
@@ -44,7 +44,7 @@ void store_table_unref(struct store_table *t)
     t->ops->fini(t->self);
     (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
-    doubts_unref(t->doubts);
+    failures_unref(t->failures);
     free(t->shown);
     free(t);
 }
@@ -54,13 +54,13 @@ struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, 
 {
     struct store_table *t = calloc(1, sizeof *t);
     char *copy = strdup(shown);
-    struct zf_doubts *doubts = doubts_new(err);
+    struct zf_failures *failures = failures_new(err);
 
-    if (!t || !copy || !doubts) {
+    if (!t || !copy || !failures) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         free(t);
         free(copy);
-        doubts_unref(doubts);
+        failures_unref(failures);
         ops->fini(self);
         return NULL;
     }
@@ -69,7 +69,7 @@ struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, 
     t->self = self;
     t->lim = *lim;
     t->shown = copy;
-    t->doubts = doubts;
+    t->failures = failures;
     (void)pthread_mutex_init(&t->lock, NULL);
     (void)pthread_cond_init(&t->made, NULL);
     return t;
@@ -109,13 +109,13 @@ void store_kept_sort(struct kept **table)
     HASH_SORT(*table, store_kept_order);
 }
 
-static enum doubts_kind store_doubts_kind(const struct store_table *t, struct kept *const *table)
+static enum failures_kind store_failure_kind(const struct store_table *t, struct kept *const *table)
 {
-    return table == &t->dirs ? DOUBTS_DIR : DOUBTS_FILE;
+    return table == &t->dirs ? FAILURES_DIR : FAILURES_FILE;
 }
 
 /* The lock is held on entry and return, but not while `make` runs.  A failure leaves no entry, so that another attempt is
- * possible once the failure is forgotten (doubts_forget). */
+ * possible once the failure is forgotten (failures_forget). */
 static struct kept *store_kept_make(struct store_table *t, struct kept **table, const char *path,
                                     const struct kept_by *by, kept_make_fn *make,
                                     struct zf_err *err)
@@ -137,7 +137,7 @@ static struct kept *store_kept_make(struct store_table *t, struct kept **table, 
         store_fact_failed(t, table == &t->dirs, path, err);
         HASH_DEL(*table, k);
         store_kept_free(k);
-        doubts_add(t->doubts, store_doubts_kind(t, table), path, err);
+        failures_add(t->failures, store_failure_kind(t, table), path, err);
         return NULL;
     }
     return k;
@@ -155,7 +155,7 @@ struct kept *store_kept_get(struct store_table *t, struct kept **table, const ch
             break;
         (void)pthread_cond_wait(&t->made, &t->lock);
     }
-    if (!k && !doubts_again(t->doubts, store_doubts_kind(t, table), path, err))
+    if (!k && !failures_again(t->failures, store_failure_kind(t, table), path, err))
         k = store_kept_make(t, table, path, by, make, err);
     (void)pthread_mutex_unlock(&t->lock);
     return k;
@@ -201,7 +201,7 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
     st->focus = look.focus ? strdup(look.focus) : NULL;
     if (!st->name || !st->prefix || (look.focus && !st->focus))
         return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
-    if (doubts_again(t->doubts, DOUBTS_DIR, prefix, err))
+    if (failures_again(t->failures, FAILURES_DIR, prefix, err))
         return NULL;
     st->base = t->ops->base(t->self, prefix, err);
     if (!st->base) {
@@ -209,7 +209,7 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
         store_fact_failed(t, true, prefix, err);
         (void)pthread_mutex_unlock(&t->lock);
         (void)zf_err_in(err, "%s", look.name);
-        doubts_add(t->doubts, DOUBTS_DIR, prefix, err);
+        failures_add(t->failures, FAILURES_DIR, prefix, err);
         return NULL;
     }
     return zf_store_ref(st);
@@ -373,7 +373,7 @@ static void store_doubt_entry(struct store_table *t, const char *dir, const stru
     errno = e->unknown;
     (void)zf_fail_sys(&err, "examine it");
     (void)store_named(t, path ? path : e->name, &err);
-    doubts_add(t->doubts, DOUBTS_ENTRY, path ? path : e->name, &err);
+    failures_add(t->failures, FAILURES_ENTRY, path ? path : e->name, &err);
 }
 
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err)
@@ -454,8 +454,8 @@ static bool store_open_make(struct store_table *t, struct kept *k, struct zf_err
     k->src = k->note ? t->ops->again(t->self, k->path, name, *k->note, NULL, err)
                      : t->ops->open(t->self, k->path, name, k->known, err);
     if (k->src) {
-        doubts_unref(k->src->doubts);
-        k->src->doubts = doubts_ref(t->doubts);
+        failures_unref(k->src->failures);
+        k->src->failures = failures_ref(t->failures);
     }
     return k->src || zf_err_in(err, "%s", name);
 }

@@ -117,7 +117,7 @@ bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, 
     struct store_table *t = st->t;
 
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
-    return t->doubtful || doubts_met(t->doubts)
+    return t->doubtful || failures_met(t->failures)
                ? fact_doubt(t, "", err)
                : fact_report_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
                      fact_report_all(t, &t->files, ZF_FACT_FILE, &to, err) &&

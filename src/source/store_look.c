@@ -291,22 +291,22 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 
 /* ---- failures ---------------------------------------------------------------------------------- */
 
-uint64_t zf_store_doubts(struct zf_store *st)
+uint64_t zf_store_failures(struct zf_store *st)
 {
-    return doubts_met(st->t->doubts);
+    return failures_met(st->t->failures);
 }
 
-bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out)
+bool zf_store_failure(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out)
 {
-    return doubts_get(st->t->doubts, since, i, out);
+    return failures_get(st->t->failures, since, i, out);
 }
 
-size_t zf_store_doubts_since(struct zf_store *st, uint64_t since)
+size_t zf_store_failures_since(struct zf_store *st, uint64_t since)
 {
-    return doubts_count(st->t->doubts, since);
+    return failures_count(st->t->failures, since);
 }
 
-void zf_store_forget_doubts(struct zf_store *st, uint64_t since)
+void zf_store_forget_failures(struct zf_store *st, uint64_t since)
 {
-    doubts_forget(st->t->doubts, since);
+    failures_forget(st->t->failures, since);
 }

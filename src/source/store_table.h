@@ -7,7 +7,7 @@
 #include <zf/base/table.h>
 #include <zf/source/store_kind.h>
 
-#include "doubts.h"
+#include "failures.h"
 
 /* A file that was opened, or a directory that was listed. */
 struct kept {
@@ -41,7 +41,7 @@ struct store_table {
     struct kept *no_files, *no_dirs; /* paths that were asked for and do not exist */
     bool doubtful; /* a failure other than "does not exist": it may succeed later */
     char *shown;
-    struct zf_doubts *doubts;
+    struct zf_failures *failures;
 };
 
 struct zf_store {

@@ -17,7 +17,7 @@ struct zf_source;
 struct zf_gate;
 struct zf_cache;
 struct zf_recipe;
-struct zf_doubts;
+struct zf_failures;
 
 /* Metadata that chmod(2), chown(2) and link(2) change; they change ctime, too, but no byte. */
 struct zf_identity_meta {
@@ -105,8 +105,9 @@ struct zf_source {
     uint64_t size;    /* bytes */
     uint64_t stored;  /* bytes on disk that it is made from; fewer than size if decompressed */
     atomic_uint refs;
-    struct zf_doubts *doubts; /* the store's record of failed reads; NULL = not opened by a store */
-    atomic_bool begun;        /* with doubts: something was read from it */
+    struct zf_failures
+        *failures;     /* the store's record of failed reads; NULL = not opened by a store */
+    atomic_bool begun; /* with failures: something was read from it */
 };
 
 /* Reads n bytes at off, after checking the range.  Errors: ZF_E_IO (also: range outside the source,

@@ -129,15 +129,15 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err) ZF_CHECKED;
  * store counts such failures (zf_err_unknown) of listings, of entries' attributes, of openings and of
  * reads, keeps each once, and repeats it for the same request until it is forgotten.  Sub-stores
  * share the record.  Returns the count so far, for `since` below. */
-uint64_t zf_store_doubts(struct zf_store *st);
-/* The i-th failure that occurred, perhaps again, since zf_store_doubts returned `since`; false: there
+uint64_t zf_store_failures(struct zf_store *st);
+/* The i-th failure that occurred, perhaps again, since zf_store_failures returned `since`; false: there
  * are no more (of very many, not all are kept). */
-bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out);
+bool zf_store_failure(struct zf_store *st, uint64_t since, size_t i, struct zf_err *out);
 /* The number of different failures since then, kept or not (counting stops at some thousands). */
-size_t zf_store_doubts_since(struct zf_store *st, uint64_t since);
+size_t zf_store_failures_since(struct zf_store *st, uint64_t since);
 /* Forgets failures that first occurred since then: they were reported, or nothing depends on them.  Those recorded in
  * listings occur again when the listing is used. */
-void zf_store_forget_doubts(struct zf_store *st, uint64_t since);
+void zf_store_forget_failures(struct zf_store *st, uint64_t since);
 
 /* The number of files that may be requested at once where that is mostly waiting: struct zf_ahead_work. */
 uint32_t zf_store_ahead(const struct zf_store *st);

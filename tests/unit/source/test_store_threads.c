@@ -174,17 +174,17 @@ static void a_failure_is_for_all_until_it_is_settled(void **state)
     for (int i = 1; i <= 3; i++) {
         run(w, st, false, false);
         assert_int_equal(k.opened, i);
-        assert_int_equal(zf_store_doubts(st), i * THREADS);
+        assert_int_equal(zf_store_failures(st), i * THREADS);
         for (int t = 0; t < THREADS; t++) {
             assert_null(w[t].src);
             assert_err(&w[t].err, ZF_E_IO, ZF_OFF_NONE, "not yet");
             assert_string_equal(w[t].err.path, "made/f0");
         }
-        assert_true(zf_store_doubt(st, 0, 0, &err));
+        assert_true(zf_store_failure(st, 0, 0, &err));
         assert_string_equal(err.path, "made/f0");
-        assert_false(zf_store_doubt(st, 0, 1, &err));
-        zf_store_forget_doubts(st, 0);
-        assert_false(zf_store_doubt(st, 0, 0, &err));
+        assert_false(zf_store_failure(st, 0, 1, &err));
+        zf_store_forget_failures(st, 0);
+        assert_false(zf_store_failure(st, 0, 0, &err));
     }
     run(w, st, false, false);
     assert_int_equal(k.opened, 4);
@@ -236,20 +236,20 @@ static void failures_are_counted_beyond_those_that_are_kept(void **state)
         (void)snprintf(name, sizeof name, "g%d", i % FILES);
         assert_null(zf_store_open(st, name, &err));
     }
-    while (zf_store_doubt(st, 0, named, &err))
+    while (zf_store_failure(st, 0, named, &err))
         named++;
     assert_in_range(named, 1, FILES - 1);
-    assert_int_equal(zf_store_doubts_since(st, 0), FILES);
-    const uint64_t since = zf_store_doubts(st);
-    assert_int_equal(zf_store_doubts_since(st, since), 0);
+    assert_int_equal(zf_store_failures_since(st, 0), FILES);
+    const uint64_t since = zf_store_failures(st);
+    assert_int_equal(zf_store_failures_since(st, since), 0);
     assert_null(zf_store_open(st, "g0", &err));
     assert_null(zf_store_open(st, "g299", &err));
     assert_null(zf_store_open(st, "h", &err));
-    assert_int_equal(zf_store_doubts_since(st, since), 3);
-    zf_store_forget_doubts(st, since);
-    assert_int_equal(zf_store_doubts_since(st, 0), FILES);
-    zf_store_forget_doubts(st, 0);
-    assert_int_equal(zf_store_doubts_since(st, 0), 0);
+    assert_int_equal(zf_store_failures_since(st, since), 3);
+    zf_store_forget_failures(st, since);
+    assert_int_equal(zf_store_failures_since(st, 0), FILES);
+    zf_store_forget_failures(st, 0);
+    assert_int_equal(zf_store_failures_since(st, 0), 0);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doubts.h"
+#include "failures.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,24 +9,24 @@
 #include <zf/base/thread.h>
 
 /* Failures that are counted, and the number of them whose text is kept. */
-enum { DOUBTS_COUNTED = 4096, DOUBTS_KEPT = 64 };
+enum { FAILURES_COUNTED = 4096, FAILURES_KEPT = 64 };
 
-struct doubt {
+struct failure {
     uint64_t what;        /* hash of kind and path, under this process's secret key */
     uint64_t first, last; /* the numbers (`met`) of its first and last occurrence */
     struct zf_err *err;   /* or NULL */
 };
 
-struct zf_doubts {
+struct zf_failures {
     atomic_uint refs;
     atomic_uint_least64_t met;
     pthread_mutex_t lock; /* protects the list */
-    zf_vec(struct doubt) list;
+    zf_vec(struct failure) list;
 };
 
-struct zf_doubts *doubts_new(struct zf_err *err)
+struct zf_failures *failures_new(struct zf_err *err)
 {
-    struct zf_doubts *d = calloc(1, sizeof *d);
+    struct zf_failures *d = calloc(1, sizeof *d);
 
     if (!d)
         return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
@@ -35,13 +35,13 @@ struct zf_doubts *doubts_new(struct zf_err *err)
     return d;
 }
 
-struct zf_doubts *doubts_ref(struct zf_doubts *d)
+struct zf_failures *failures_ref(struct zf_failures *d)
 {
     atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
     return d;
 }
 
-void doubts_unref(struct zf_doubts *d)
+void failures_unref(struct zf_failures *d)
 {
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
@@ -53,7 +53,7 @@ void doubts_unref(struct zf_doubts *d)
 }
 
 /* The lock is held.  *kept_out: the number of failures passed whose text is kept. */
-static struct doubt *doubts_find(struct zf_doubts *d, uint64_t what, size_t *kept_out)
+static struct failure *failures_find(struct zf_failures *d, uint64_t what, size_t *kept_out)
 {
     *kept_out = 0;
     for (size_t i = 0; i < d->list.n; i++) {
@@ -65,14 +65,14 @@ static struct doubt *doubts_find(struct zf_doubts *d, uint64_t what, size_t *kep
 }
 
 /* The lock is held.  NULL: the list is full, or out of memory. */
-static struct doubt *doubts_push(struct zf_doubts *d, uint64_t what, bool keep,
-                                 const struct zf_err *err)
+static struct failure *failures_push(struct zf_failures *d, uint64_t what, bool keep,
+                                     const struct zf_err *err)
 {
     struct zf_err ignored;
-    struct doubt *k = d->list.n < DOUBTS_COUNTED ? zf_vec_push(&d->list, &ignored) : NULL;
+    struct failure *k = d->list.n < FAILURES_COUNTED ? zf_vec_push(&d->list, &ignored) : NULL;
 
     if (k) {
-        *k = (struct doubt){.what = what, .first = d->met};
+        *k = (struct failure){.what = what, .first = d->met};
         k->err = keep ? malloc(sizeof *k->err) : NULL;
         if (k->err)
             *k->err = *err;
@@ -80,8 +80,8 @@ static struct doubt *doubts_push(struct zf_doubts *d, uint64_t what, bool keep,
     return k;
 }
 
-void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
-                const struct zf_err *err)
+void failures_add(struct zf_failures *d, enum failures_kind kind, const char *path,
+                  const struct zf_err *err)
 {
     const uint64_t what = zf_hash_str(kind, path);
     size_t n_kept;
@@ -89,21 +89,22 @@ void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
     if (!zf_err_unknown(err))
         return;
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
-    struct doubt *k = doubts_find(d, what, &n_kept);
-    k = k ? k : doubts_push(d, what, n_kept < DOUBTS_KEPT, err);
+    struct failure *k = failures_find(d, what, &n_kept);
+    k = k ? k : failures_push(d, what, n_kept < FAILURES_KEPT, err);
     if (k)
         k->last = d->met;
     d->met++;
 }
 
-bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, struct zf_err *err)
+bool failures_again(struct zf_failures *d, enum failures_kind kind, const char *path,
+                    struct zf_err *err)
 {
     size_t n_kept;
 
-    if (!doubts_met(d))
+    if (!failures_met(d))
         return false;
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
-    struct doubt *k = doubts_find(d, zf_hash_str(kind, path), &n_kept);
+    struct failure *k = failures_find(d, zf_hash_str(kind, path), &n_kept);
     const bool known = k && k->err;
     if (known) {
         *err = *k->err;
@@ -112,18 +113,18 @@ bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, 
     return known;
 }
 
-uint64_t doubts_met(struct zf_doubts *d)
+uint64_t failures_met(struct zf_failures *d)
 {
     return atomic_load_explicit(&d->met, memory_order_acquire);
 }
 
-bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *out)
+bool failures_get(struct zf_failures *d, uint64_t since, size_t i, struct zf_err *out)
 {
     bool found = false;
 
     zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
     for (size_t k = 0; k < d->list.n && !found; k++) {
-        const struct doubt *at = &d->list.at[k];
+        const struct failure *at = &d->list.at[k];
 
         found = at->err && at->last >= since && i-- == 0;
         if (found)
@@ -132,7 +133,7 @@ bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *ou
     return found;
 }
 
-size_t doubts_count(struct zf_doubts *d, uint64_t since)
+size_t failures_count(struct zf_failures *d, uint64_t since)
 {
     size_t n = 0;
 
@@ -142,7 +143,7 @@ size_t doubts_count(struct zf_doubts *d, uint64_t since)
     return n;
 }
 
-void doubts_forget(struct zf_doubts *d, uint64_t since)
+void failures_forget(struct zf_failures *d, uint64_t since)
 {
     size_t n = 0;
 
