@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file is copied into ".NAME.part" in its final directory and renamed once its last byte is synced (settle.c).  Every
+/* A file is copied into ".NAME.part" in its final directory and renamed once its last byte is synced (commit.c).  Every
  * CERTAIN bytes the partial file is synced, and the journal records how far.  An interrupted copy is resumed at the end of
  * the partial file, after a reboot at the last synced byte.  The journal stores an identity with each path (copy_identify),
  * a digest of everything that affects the file's contents, so that a partial file of another checkpoint, or of an older

@@ -107,7 +107,7 @@ enum export_end {
     EXPORT_UNWRITABLE, /* writing to the destination failed */
 };
 
-/* ---- settle ---------------------------------------------------------------------------------- */
+/* ---- commit ---------------------------------------------------------------------------------- */
 /* Written files are synced in batches; then each is renamed to its final name. */
 
 /* Descriptors that all batches of an export may keep open. */

@@ -5,7 +5,7 @@
  * only once, perhaps to another thread of the export.
  *
  * syncfs also waits for the writes of other programs, and some file systems do not implement it (FUSE does not pass it to
- * the server).  So on other file systems than those in settle_knows, and on a machine with many dirty pages, each file
+ * the server).  So on other file systems than those in commit_knows, and on a machine with many dirty pages, each file
  * gets an fsync. */
 
 #include <errno.h>
@@ -40,7 +40,7 @@ bool export_batch_add(struct export_batch *b, const struct export_run *run, uint
 
 /* ---- on the disk ------------------------------------------------------------------------------ */
 
-static bool settle_knows(int root)
+static bool commit_knows(int root)
 {
     struct statfs fs;
 
@@ -57,7 +57,7 @@ static bool settle_knows(int root)
 }
 
 /* Has the machine fewer dirty bytes than OTHERS_BYTES? */
-static bool settle_is_quiet(void)
+static bool commit_is_quiet(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");
     uint64_t kib = UINT64_MAX;
@@ -71,18 +71,18 @@ static bool settle_is_quiet(void)
 }
 
 /* Syncs the destination's file system with one syncfs, if that is worth it; *dev_out is its device.  False: not done. */
-static bool settle_all(int root, dev_t *dev_out)
+static bool commit_all(int root, dev_t *dev_out)
 {
     struct stat st;
 
-    if (fstat(root, &st) != 0 || !settle_knows(root) || !settle_is_quiet())
+    if (fstat(root, &st) != 0 || !commit_knows(root) || !commit_is_quiet())
         return false;
     *dev_out = st.st_dev;
     return syncfs(root) == 0;
 }
 
 /* Were the file's own bytes written?  Waits for them. */
-static bool settle_arrived(int fd)
+static bool commit_arrived(int fd)
 {
     return sync_file_range(fd, 0, 0,
                            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
@@ -91,18 +91,18 @@ static bool settle_arrived(int fd)
 
 /* Syncs a file.  synced: device of the file system that syncfs has synced, or NULL; a directory below the destination may
  * be on another one. */
-static bool settle_file(int fd, const dev_t *synced)
+static bool commit_file(int fd, const dev_t *synced)
 {
     struct stat st;
 
     if (synced && fstat(fd, &st) == 0 && st.st_dev == *synced)
-        return settle_arrived(fd);
+        return commit_arrived(fd);
     return fsync(fd) == 0;
 }
 
 /* Removes a partial file whose sync failed.  The kernel marks a page that could not be written as clean, so the file may
  * look complete without being on disk, and must never be resumed. */
-static bool settle_lost(const struct export_spot *s, struct zf_err *err)
+static bool commit_lost(const struct export_spot *s, struct zf_err *err)
 {
     (void)zf_fail_sys(err, "sync the file");
     (void)unlinkat(s->dir, s->part, 0);
@@ -111,19 +111,19 @@ static bool settle_lost(const struct export_spot *s, struct zf_err *err)
 
 bool export_part_sync(const struct export_spot *s, int fd, struct zf_err *err)
 {
-    return fdatasync(fd) == 0 || settle_lost(s, err);
+    return fdatasync(fd) == 0 || commit_lost(s, err);
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */
 
-static enum export_end settle_failed(const struct export_run *run, const char *to,
+static enum export_end commit_failed(const struct export_run *run, const char *to,
                                      struct zf_err *err)
 {
     (void)zf_err_in(err, "%s/%s", run->dest, to);
     return EXPORT_UNWRITABLE;
 }
 
-static bool settle_same_inode(const struct export_spot *a, const struct export_spot *b)
+static bool commit_same_inode(const struct export_spot *a, const struct export_spot *b)
 {
     struct stat x, y;
 
@@ -133,14 +133,14 @@ static bool settle_same_inode(const struct export_spot *a, const struct export_s
 }
 
 /* Makes `tie` a hard link to the file at `spot`.  to: that file's path, for messages. */
-static bool settle_link(const struct export_run *run, const struct export_spot *spot,
+static bool commit_link(const struct export_run *run, const struct export_spot *spot,
                         const char *to, const char *tie, struct zf_err *err)
 {
     zf_auto(export_spot) struct export_spot other = {.dir = -1};
 
     if (!export_dest_spot(run->root, tie, &other, err))
         return false;
-    if (settle_same_inode(spot, &other))
+    if (commit_same_inode(spot, &other))
         return true;
     if (run->force)
         (void)unlinkat(other.dir, other.name, 0);
@@ -161,19 +161,19 @@ enum export_end export_link(struct export_run *run, uint32_t i, struct zf_err *e
     if (f->next_link == UINT32_MAX)
         return EXPORT_OK;
     if (!export_dest_spot(run->root, f->to, &spot, err))
-        return settle_failed(run, f->to, err);
+        return commit_failed(run, f->to, err);
     for (uint32_t k = f->next_link; k != UINT32_MAX; k = run->plan->file[k].next_link) {
         struct zf_export_file *tie = &run->plan->file[k];
 
         memcpy(tie->sha256, f->sha256, sizeof tie->sha256);
-        if (!settle_link(run, &spot, f->to, tie->to, err))
-            return settle_failed(run, tie->to, err);
+        if (!commit_link(run, &spot, f->to, tie->to, err))
+            return commit_failed(run, tie->to, err);
         tie->done = true;
     }
     return EXPORT_OK;
 }
 
-static bool settle_one(struct export_run *run, struct export_written *w, const dev_t *synced,
+static bool commit_one(struct export_run *run, struct export_written *w, const dev_t *synced,
                        struct zf_err *err)
 {
     struct zf_export_file *f = &run->plan->file[w->file];
@@ -182,8 +182,8 @@ static bool settle_one(struct export_run *run, struct export_written *w, const d
 
     if (!export_dest_spot(run->root, f->to, &spot, err))
         return false;
-    if (!settle_file(fd, synced))
-        return settle_lost(&spot, err);
+    if (!commit_file(fd, synced))
+        return commit_lost(&spot, err);
     f->done = export_dest_publish(&spot, run->force, err) &&
               export_journal_done(run->journal, f->to, w->id, err);
     return f->done;
@@ -193,14 +193,14 @@ enum export_end export_sync(struct export_run *run, struct export_batch *b, stru
 {
     enum export_end end = EXPORT_OK;
     dev_t dev = 0;
-    bool synced = b->n > 1 && settle_all(run->root, &dev);
+    bool synced = b->n > 1 && commit_all(run->root, &dev);
 
     for (uint32_t i = 0; i < b->n; i++) {
         const uint32_t file = b->file[i].file;
         struct zf_err why;
-        enum export_end one = settle_one(run, &b->file[i], synced ? &dev : NULL, &why)
+        enum export_end one = commit_one(run, &b->file[i], synced ? &dev : NULL, &why)
                                   ? export_link(run, file, &why)
-                                  : settle_failed(run, run->plan->file[file].to, &why);
+                                  : commit_failed(run, run->plan->file[file].to, &why);
 
         if (one != EXPORT_OK && end == EXPORT_OK) {
             end = one;
@@ -214,14 +214,14 @@ enum export_end export_sync(struct export_run *run, struct export_batch *b, stru
 
 /* ---- directories ------------------------------------------------------------------------------- */
 
-static bool settle_dir(int fd)
+static bool commit_dir(int fd)
 {
     /* Some file systems do not support fsync of a directory. */
     return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
 }
 
 /* Syncs the directory to[n] below the destination; to[n] is a slash. */
-static bool settle_dir_below(const struct export_run *run, const char *to, size_t n,
+static bool commit_dir_below(const struct export_run *run, const char *to, size_t n,
                              struct zf_err *err)
 {
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};
@@ -230,7 +230,7 @@ static bool settle_dir_below(const struct export_run *run, const char *to, size_
                      : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a name");
 
     free(inside);
-    return ok && (settle_dir(spot.dir) || zf_fail_sys(err, "sync the directory"));
+    return ok && (commit_dir(spot.dir) || zf_fail_sys(err, "sync the directory"));
 }
 
 enum export_end export_names_sync(const struct export_run *run, struct zf_err *err)
@@ -245,11 +245,11 @@ enum export_end export_names_sync(const struct export_run *run, struct zf_err *e
         for (size_t k = 0; to[k] && to[k] == last[k]; k++)
             shared = to[k] == '/' ? k + 1 : shared;
         for (const char *p = strchr(to + shared, '/'); p; p = strchr(p + 1, '/'))
-            if (!settle_dir_below(run, to, (size_t)(p - to), err))
-                return settle_failed(run, to, err);
+            if (!commit_dir_below(run, to, (size_t)(p - to), err))
+                return commit_failed(run, to, err);
         last = to;
     }
-    return settle_dir(run->root) || zf_fail_sys(err, "sync the directory")
+    return commit_dir(run->root) || zf_fail_sys(err, "sync the directory")
                ? EXPORT_OK
-               : settle_failed(run, "", err);
+               : commit_failed(run, "", err);
 }
