@@ -28,7 +28,7 @@ struct number number_bytes(uint64_t n)
     double v = (double)n;
     size_t u = 0;
 
-    for (; v >= 1024 && u + 1 < sizeof unit / sizeof unit[0]; u++)
+    for (; v >= 999.95 && u + 1 < sizeof unit / sizeof unit[0]; u++)
         v /= 1024;
     (void)snprintf(out.text, sizeof out.text, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
     return out;

@@ -17,7 +17,7 @@ struct number {
     char text[60];
 };
 
-/* "1.5 GiB"; exact below 1024. */
+/* "1.5 GiB"; exact below 1000; at most three digits before the point. */
 struct number number_bytes(uint64_t n);
 /* "7.24 B" for a number of elements: thousands K, millions M, billions B, trillions T, to three digits. */
 struct number number_short(uint64_t n);

@@ -103,6 +103,15 @@ def in_info(folder):
         {"path": "g.{0..1}.w", "times": 2, "tensors": 1}, {"path": "h.{0..2}.e", "times": 3, "tensors": 8}], done.stdout
 
 
+def sizes(folder):
+    """A size never has four digits before its unit, however it is rounded."""
+    shown_as = {999: "999 B", 1000: "1.0 KiB", 1023948: "999.9 KiB", 1023949: "1.0 MiB", (1 << 20) - 1: "1.0 MiB"}
+    path = save(os.path.join(folder, "sizes.safetensors"), {f"n{n}": [n] for n in shown_as})
+    done = subprocess.run([ZEROFS, "ls", "-lh", path, "n*"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60)
+    found = {line.split()[-1]: " ".join(line.split()[:2]) for line in done.stdout.splitlines()}
+    assert found == {f"n{n}.u8": text for n, text in shown_as.items()}, found
+
+
 def on_terminal(path):
     return shown([ZEROFS, "ls", path])
 
@@ -118,6 +127,6 @@ def terminal(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-tree-") as scratch:
-    for test in (layouts, at_random, sets, in_info, terminal):
+    for test in (layouts, at_random, sets, in_info, sizes, terminal):
         results.run(test.__name__, test, scratch)
 results.done()
