@@ -440,8 +440,8 @@ static void zf_auto_stack(struct stack *s)
 static void expr_wrong(json_t *a, json_t *b, const struct code *c, const struct expr_ask *ask,
                        struct zf_err *err)
 {
-    zf_auto(mem) char *x = json_dumps(a, JSON_ENCODE_ANY | JSON_COMPACT);
-    zf_auto(mem) char *y = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    zf_auto(mem) char *x = text_json(a, JSON_COMPACT);
+    zf_auto(mem) char *y = b ? text_json(b, JSON_COMPACT) : NULL;
     const char *op = c->kind == CODE_OP ? ops[c->op].text : calls[c->op].name;
 
     (void)text_fail(ask->file, ask->text, c->at, err, "\"%s\" does not work with %.60s%s%.60s", op,
@@ -503,7 +503,7 @@ json_t *expr_value(const struct expr *e, const struct expr_ask *ask, struct zf_e
 static bool expr_other(const struct expr *e, const struct expr_ask *ask, const char *expected,
                        json_t *v, struct zf_err *err)
 {
-    zf_auto(mem) char *is = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+    zf_auto(mem) char *is = text_json(v, JSON_COMPACT);
 
     return text_fail(ask->file, ask->text, e->at, err, "expected %s, found %.60s", expected,
                      is ? is : "?");

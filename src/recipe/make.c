@@ -125,8 +125,7 @@ static bool make_blob(struct zf_checkpoint *c, const char *path, const struct zf
 /* Adds the JSON as a file; j may be NULL: out of memory. */
 static bool make_file(struct zf_checkpoint *c, const char *path, json_t *j, struct zf_err *err)
 {
-    zf_auto(mem) char *text =
-        j ? json_dumps(j, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
+    zf_auto(mem) char *text = j ? text_json(j, JSON_INDENT(2)) : NULL;
     const size_t n = text ? strlen(text) : 0;
 
     if (!text)

@@ -49,6 +49,9 @@ bool text_expect(struct text *t, const char *s, struct zf_err *err) ZF_CHECKED;
 /* Fails with ZF_E_FORMAT; the error's path is "file:line:column", of byte `at`.  Returns false. */
 bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+/* v as JSON, with as few digits as give the same numbers back; flags: of json_dumps().  The caller frees it; NULL: out
+ * of memory. */
+char *text_json(const json_t *v, size_t flags);
 
 /* ---- expr ------------------------------------------------------------------------------------ */
 

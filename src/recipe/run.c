@@ -10,11 +10,6 @@
 
 #define MAX_VARS 256
 
-static char *run_dump(json_t *v)
-{
-    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
-}
-
 /* ---- lines ------------------------------------------------------------------------------------ */
 
 static bool run_settings(struct plan *p, struct zf_err *err)
@@ -98,8 +93,8 @@ static bool run_check(struct plan *p, struct zf_err *err)
     }
     if (expr_equal(left, right))
         return true;
-    zf_auto(mem) char *a = run_dump(left);
-    zf_auto(mem) char *b = run_dump(right);
+    zf_auto(mem) char *a = text_json(left, JSON_COMPACT);
+    zf_auto(mem) char *b = text_json(right, JSON_COMPACT);
     return plan_problem(p, p->line->at, err, "%s: %.60s and %.60s", p->line->text, a ? a : "?",
                         b ? b : "?");
 }
@@ -137,7 +132,7 @@ static bool run_let(struct plan *p, struct zf_err *err)
     if (!v)
         return plan_wrong(p, p->line->at, err);
     if (l->kind == LINE_SIZE && (!zf_json_u64(v, &n) || n == 0)) {
-        zf_auto(mem) char *is = run_dump(v);
+        zf_auto(mem) char *is = text_json(v, JSON_COMPACT);
         const bool none = json_is_null(v);
 
         json_decref(v);
@@ -257,8 +252,8 @@ static bool run_compare(struct plan *p, const char *key, json_t *value, struct z
         return run_fill(p, key, inner, value, err);
     if (expr_equal(other, value))
         return true;
-    zf_auto(mem) char *a = run_dump(value);
-    zf_auto(mem) char *b = run_dump(other);
+    zf_auto(mem) char *a = text_json(value, JSON_COMPACT);
+    zf_auto(mem) char *b = text_json(other, JSON_COMPACT);
     return plan_problem(p, p->line->at, err,
                         "%.60s is %.60s in the checkpoint, but %.60s in config.json", key,
                         a ? a : "?", b ? b : "?");

@@ -169,8 +169,8 @@ static bool said_join(struct said *s, json_t *into, json_t *from, const char *fi
         if (old && !json_equal(old, value) &&
             !(json_is_number(old) && json_is_number(value) &&
               json_number_value(old) == json_number_value(value))) {
-            zf_auto(mem) char *a = json_dumps(old, JSON_ENCODE_ANY);
-            zf_auto(mem) char *b = json_dumps(value, JSON_ENCODE_ANY);
+            zf_auto(mem) char *a = text_json(old, 0);
+            zf_auto(mem) char *b = text_json(value, 0);
 
             (void)snprintf(s->clash, sizeof s->clash,
                            "%.60s is %.60s in %.60s, but %.60s in another file of settings", name,

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, const char *fmt, ...)
@@ -160,4 +161,20 @@ bool text_expect(struct text *t, const char *s, struct zf_err *err)
 
     return text_take(t, s, &was, err) &&
            (was || text_fail(t->file, t->p, t->now.at, err, "expected \"%s\" here", s));
+}
+
+char *text_json(const json_t *v, size_t flags)
+{
+    char *text = NULL;
+
+    for (size_t digits = 15; digits <= 17; digits++) { /* 17 are enough for any real */
+        free(text);
+        text =
+            json_dumps(v, flags | JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(digits));
+        zf_auto(json) json_t *back =
+            text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+        if (back && json_equal(v, back))
+            break;
+    }
+    return text;
 }

@@ -128,12 +128,12 @@ def deepseek_v3_of_megatron():
         ({"moe_router_num_groups": 2, "moe_router_group_topk": 1, "moe_router_topk": 3}, "groups of experts weighed"), *LATENT))
 
 
-def biased(rope):
+def biased(rope, groups=None):
     """GPT-2 or Nemotron by the names of Megatron-core."""
     t = {"embedding.word_embeddings.weight": numbered([ROWS, WIDTH], 0), "output_layer.weight": numbered([ROWS, WIDTH], 9000)}
     if not rope:
         t["embedding.position_embeddings.weight"] = numbered([20, WIDTH], 1)
-    groups = GROUPS if rope else HEADS
+    groups = groups or (GROUPS if rope else HEADS)
     shapes = {"self_attention.linear_qkv.weight": [(HEADS + 2 * groups) * 4, WIDTH], "self_attention.linear_proj.weight": [WIDTH, WIDTH],
               "mlp.linear_fc1.weight": [FFN, WIDTH], "mlp.linear_fc2.weight": [WIDTH, FFN]}
     norms = ["self_attention.linear_qkv.layer_norm_", "mlp.linear_fc1.layer_norm_"]
@@ -157,6 +157,11 @@ def gpt2_of_megatron():
         ({"activation_func": {"_target_": "megatron.core.activations.fast_gelu"}, "bias_activation_fusion": False}, {"activation_function": "gelu_new"}),
         ({"layernorm_zero_centered_gamma": True}, "only re-orders"), ({"squared_relu": True}, "squared_relu"), ({"qk_layernorm": True}, "norms of queries"),
         ({"num_query_groups": 2}, "linear_qkv"), ({"layernorm_epsilon": None}, "epsilon"), ({"layernorm_epsilon": -1}, "epsilon"), ({"layernorm_epsilon": "x"}, '"x"'), ({"ffn_hidden_size": 12}, "10 and 12"), ({"hidden_size": 8}, "hidden_size")))
+
+
+def gpt2_with_groups_of_queries_is_refused():
+    settings = {**SETTINGS, "kv_channels": 4, "normalization": "LayerNorm", "gated_linear_unit": False, "add_bias_linear": True, "position_embedding_type": "learned_absolute"}
+    judged(biased(False, GROUPS), settings, (({}, "GPT-2 has no groups of queries"),))
 
 
 def the_vocabulary_of_gpt2_is_cut_by_a_config_json_from_outside():
@@ -194,6 +199,8 @@ def settings_in_yaml_of_nemo_and_bridge():
             assert c.config()["num_key_value_heads"] == GROUPS
             record = json.loads(c.run("cat", "hf/recipe.json", at="save").stdout)
             assert record["settings"] == "state/" + os.path.basename(where), record
+            c.put(tensors(), yaml({**SETTINGS, "layernorm_epsilon": 0.1 + 0.2}, front), where)
+            assert c.config()["rms_norm_eps"] == 0.1 + 0.2  # to the last digit
             c.put(tensors(), yaml({**SETTINGS, "rope_scaling": {"factor": 2.0}}, front), where).is_no_model("rope_scaling")
     moe = {**SETTINGS, "num_moe_experts": 4, "moe_ffn_hidden_size": FFN, "moe_router_topk": 2, "qk_layernorm": True}
     head = {"_target_": "nemo.collections.llm.gpt.model.llama.LlamaModel", "optim": {"lr": 0.1}}
@@ -263,6 +270,8 @@ def a_config_json_of_side_counts_beside_one_of_the_trainer():
             opts = ("-o", "side=" + os.path.join(c.dir, "side"))
             if change:
                 c.is_no_model(*change, "in config.json", opts=opts)
+                if "rms_norm_eps" in change:  # no more digits than give the same number back
+                    c.is_no_model("rms_norm_eps is 1e-5 in the checkpoint, but 1e-6 in config.json", opts=opts)
             else:
                 shown = json.loads(c.run("cat", "hf/config.json", *opts, at="save").stdout)
                 assert {k: shown[k] for k in side} == side and (shown["num_key_value_heads"], shown["hidden_size"], shown["hidden_act"]) == (2, 16, "silu")
@@ -273,5 +282,5 @@ def a_config_json_of_side_counts_beside_one_of_the_trainer():
 
 
 main([rotary_embeddings_of_megatron, settings_of_a_wrong_type, settings_that_fit_no_recipe_are_said, layers_with_experts_are_those_of_moe_layer_freq, deepseek_v2_of_megatron, deepseek_v3_of_megatron,
-      gpt2_of_megatron, the_vocabulary_of_gpt2_is_cut_by_a_config_json_from_outside, nemotron_of_megatron, settings_in_yaml_of_nemo_and_bridge, names_in_front_are_stripped_and_notes_are_told,
+      gpt2_of_megatron, gpt2_with_groups_of_queries_is_refused, the_vocabulary_of_gpt2_is_cut_by_a_config_json_from_outside, nemotron_of_megatron, settings_in_yaml_of_nemo_and_bridge, names_in_front_are_stripped_and_notes_are_told,
       a_config_json_of_side_counts_beside_one_of_the_trainer])
