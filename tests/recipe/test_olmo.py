@@ -72,6 +72,9 @@ def olmo_of_both_generations():
     judged(olmo(True), "config.yaml", settings(OLMO2), (
         ({}, {**want, "rms_norm_eps": 1e-6}), ({"clip_qkv": 8.0}, "clip_qkv"), ({"norm_after": False}, "none of its recipes fits"), ({"attention_layer_norm": False}, "none of its recipes fits"),
         ({"layer_norm_type": "default"}, "none of its recipes fits"), *WRONG), "Olmo2ForCausalLM")
+    grouped = Numbers()
+    grouped.save = {n.replace(".blocks.", ".block_groups.0."): t for n, t in olmo(False).save.items()}
+    judged(grouped, "config.yaml", settings(OLMO), (({"block_group_size": 2}, "layers lie in groups (block_group_size)"),), "OlmoForCausalLM")
     judged(olmo(False, 4), "config.yaml", settings(OLMO), (({"n_kv_heads": None, "multi_query_attention": True}, {"num_key_value_heads": 1}),), "OlmoForCausalLM")
 
 
@@ -189,6 +192,34 @@ def experts_of_olmo_core():
                "FlexOlmoForCausalLM")
 
 
+def experts_without_norms_of_queries_are_mixtral():
+    names = (("mlp.gate.", "block_sparse_moe.gate."), ("mlp.experts.", "block_sparse_moe.experts."), (".gate_proj.", ".w1."), (".up_proj.", ".w3."), (".down_proj.", ".w2."))
+    for order, other in (("dropless", "default"), ("default", "dropless")):
+        m = core(False, moe=order)
+        for old, new in names:
+            m.want = {n.replace(old, new): t for n, t in m.want.items()}
+
+        def settings(change, order=order):
+            return experiment("moe", moe=order)({"block.feed_forward_moe.router.normalize_expert_weights": 1.0, **change})
+        judged(m, "config.json", settings, (
+            ({}, {"num_local_experts": EXPERTS, "num_experts": None, "num_experts_per_tok": 2, "intermediate_size": FFN, "num_key_value_heads": GROUPS, "head_dim": 4, "sliding_window": None,
+                  "rope_theta": 20000.0, "rms_norm_eps": 1e-5}),
+            ({"block.feed_forward_moe.name": other}, "axis|differs|divides|brackets|outside|shape"),
+            ({"block.feed_forward_moe.router.normalize_expert_weights": None}, "which Mixtral divides (normalize_expert_weights)"),
+            ({"block.feed_forward_moe.router.normalize_expert_weights": 2.0}, "normalize_expert_weights"), ({"block.feed_forward_moe.router.bias_gamma": 0.1}, "bias_gamma"),
+            ({"mixer.bias": True}, "biases of queries, which Mixtral has not"), ({"mixer.clip_qkv": 8.0}, "clip_qkv"), ({"mixer.n_heads": 8}, "rows of w_k"),
+            ({"mixer.sliding_window": {"pattern": [4]}}, "none of its recipes fits"), ({"block.name": "moe_reordered_norm"}, "none of its recipes fits"), *SIZES), "MixtralForCausalLM")
+
+
+def heads_that_are_not_d_model_wide_are_refused_behind_reordered_norms():
+    for kind, moe, behind, architecture in (("reordered_norm", None, True, "Olmo2ForCausalLM"), ("moe_reordered_norm", "dropless", True, "FlexOlmoForCausalLM"), ("moe", "dropless", False, "OlmoeForCausalLM")):
+        m = core(behind, "all", moe=moe)
+        for i in range(LAYERS):
+            for n, shape in (("w_q.weight", [32, WIDTH]), ("w_k.weight", [16, WIDTH]), ("w_v.weight", [16, WIDTH]), ("w_out.weight", [WIDTH, 32]), ("q_norm.weight", [32]), ("k_norm.weight", [16])):
+                m.put(f"blocks.{i}.attention.{n}", shape)
+        judged(m, "config.json", experiment(kind, moe=moe, qk_norm=RMS), (({"mixer.head_dim": 8}, "heads of d_model / n_heads, head_dim is another"),), architecture)
+
+
 def windows_of_olmo_3():
     def of(**window):
         return {"mixer.sliding_window": {"pattern": [6, -1], "force_full_attention_on_first_layer": False, "force_full_attention_on_last_layer": False, **window}}
@@ -302,6 +333,6 @@ def a_config_json_that_does_not_tie_the_head_is_refused():
     needs_a_tied_head(m, "config.json", experiment("default")({"tie_word_embeddings": True}), "LlamaForCausalLM", "llama")
 
 
-main([tensors_that_no_class_has_are_refused_by_name, a_config_json_that_does_not_tie_the_head_is_refused, olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
+main([experts_without_norms_of_queries_are_mixtral, heads_that_are_not_d_model_wide_are_refused_behind_reordered_norms, tensors_that_no_class_has_are_refused_by_name, a_config_json_that_does_not_tie_the_head_is_refused, olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
       gains_of_each_head_are_refused, a_config_json_from_outside_scales_as_the_settings_say, fronts_are_taken_off,
       a_head_that_is_the_embedding_is_left_out])
