@@ -191,6 +191,13 @@ def latent_attention():
           "DeepseekV2ForCausalLM", first_k_dense_replace=1)
     # All layers without experts.
     shown(decoder(mla="wide"), {**MLA, "moe_router_topk": 2}, "DeepseekV2ForCausalLM", n_routed_experts=0, first_k_dense_replace=LAYERS)
+    uneven = decoder(moe=(1,), mla="wide", bias=True, shared="shared_experts")
+    uneven.put("decoder.layers.1.mlp.shared_experts.linear_fc1.weight", [20, WIDTH])
+    uneven.put("decoder.layers.1.mlp.shared_experts.linear_fc2.weight", [WIDTH, 10])
+    with Save() as c:
+        c.safetensors("save/model.safetensors", uneven.save)
+        c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid", "moe_shared_expert_intermediate_size": 10})
+        c.told("hf/ is not the model DeepseekV3ForCausalLM", "a shared expert that is no multiple of an expert", at="save")
     # transformers refuses null.
     shown(decoder(moe=(0, 1), mla="wide", bias=True), {**MLA, **MOE, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", n_shared_experts=0)
 

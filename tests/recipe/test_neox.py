@@ -166,6 +166,23 @@ def settings_that_contradict_are_refused():
             c.save(**more).is_no_model(*said)
 
 
+def tensors_of_layers_that_the_settings_do_not_give():
+    with Neox() as c:  # made anew by the model
+        LAYER["attention.rotary_emb.inv_freq"] = ((1,), "copy")
+        try:
+            c.save()
+            c.told("hf/ is the model GPTNeoXForCausalLM", at="global_step3")
+        finally:
+            LAYER.pop("attention.rotary_emb.inv_freq")
+    kept = dict(LAYER)
+    with Neox() as c:  # groups of queries that no setting speaks of
+        LAYER.update({"attention.query_key_value.weight": ((2 * WIDTH, WIDTH), "0"), "attention.query_key_value.bias": ((2 * WIDTH,), "0")})
+        try:
+            c.save().is_no_model("rows of query_key_value and 3 * hidden_size: 16 and 24")
+        finally:
+            LAYER.update(kept)
+
+
 def a_vocabulary_is_cut_by_a_config_json_from_outside():
     for tied in (False, True):
         with Neox() as c:
@@ -204,6 +221,6 @@ def without_settings_a_config_json_is_asked_for():
             assert "tanh" not in c.run("info", None, "-v", *opts, at="global_step3").stdout.decode()
 
 
-main([a_feed_forward_by_its_other_names, attentions_without_biases, layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
+main([tensors_of_layers_that_the_settings_do_not_give, a_feed_forward_by_its_other_names, attentions_without_biases, layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
       settings_that_contradict_are_refused, without_settings_a_config_json_is_asked_for,
       a_vocabulary_is_cut_by_a_config_json_from_outside])
