@@ -2,11 +2,15 @@
 /* Reads all files, sorted by name and cut into stretches that threads read; the results of stretches are joined in the
  * order of bytes: the CRCs of archive members, and the counts of tensor values.  Bytes that are made (decompressed,
  * swapped, values of pickles) follow after all files, through their sources. */
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <zlib.h>
 
 #include <zf/base/ahead.h>
 #include <zf/base/search.h>
+#include <zf/base/table.h>
 
 #include "stretch.h"
 #include "sums.h"
@@ -20,6 +24,12 @@ struct pass {
     uint64_t n_stretches;
     pthread_mutex_t lock;  /* protects the buffers */
     zf_vec(void *) buffer; /* free buffers */
+    struct pass_told *told;
+};
+
+/* A tensor that a reported failure concerns. */
+struct pass_told {
+    UT_hash_handle hh; /* key: "<path of the failure> <index of the tensor>" */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -217,17 +227,41 @@ static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x,
     return true;
 }
 
+/* Reports that bytes of a tensor cannot be made; for an item of a file, once for each of its tensors, of which each row
+ * may be made by itself.  The failure's byte is one of the item. */
+static bool pass_report_made(struct pass *p, uint32_t tensor, const struct zf_err *why,
+                             struct zf_err *err)
+{
+    const size_t n = strcspn(why->path, "!");
+    zf_auto(mem) char *file = strndup(why->path, n);
+    const struct verify_about about = {
+        .kind = ZF_FOUND_READ, .weight = verify_weight(why), .file = file};
+    const unsigned before = HASH_COUNT(p->told);
+    char key[sizeof why->path + 16], where[sizeof why->path + 40] = "";
+
+    (void)snprintf(key, sizeof key, "%s %" PRIu32, why->path, tensor);
+    if (!file)
+        return zf_fail_sys(err, "read");
+    if (!zf_table_make_str(p->told, key, err))
+        return false;
+    uint32_t *to = HASH_COUNT(p->told) > before ? zf_vec_push(&p->v->hit, err) : NULL;
+    if (!to)
+        return HASH_COUNT(p->told) == before;
+    *to = tensor;
+    if (why->path[n])
+        (void)snprintf(where, sizeof where, " in %s", why->path + n + 1);
+    if (why->off != ZF_OFF_NONE) {
+        (void)snprintf(where + strlen(where), sizeof where - strlen(where), ", byte %" PRIu64,
+                       why->off);
+    }
+    return verify_found(p->v, &about, err, "%s%s", why->msg, where);
+}
+
 static bool pass_join_made(struct pass *p, const struct place_made *m, const struct stretch *x,
                            struct zf_err *err)
 {
-    uint32_t *to = zf_vec_push(&p->v->hit, err);
-
-    if (!to)
+    if (x->err.code != ZF_OK && !pass_report_made(p, m->tensor, &x->err, err))
         return false;
-    *to = m->tensor;
-    if (x->err.code != ZF_OK && !pass_report_failure(p, NULL, &x->err, err))
-        return false;
-    p->v->hit.n = 0;
     pass_join_values(p, NULL, x);
     return true;
 }
@@ -360,6 +394,7 @@ bool verify_pass(struct verify *v, struct zf_err *err)
     for (size_t i = 0; i < p.buffer.n; i++)
         free(p.buffer.at[i]);
     zf_vec_fini(&p.buffer);
+    zf_table_free(p.told);
     (void)pthread_mutex_destroy(&p.lock);
     return ok;
 }

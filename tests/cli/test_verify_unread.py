@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""zerofs verify of saves whose metadata cannot be read: the files are checked without it.  Python's zipfile says which members are
+"""zerofs verify of saves of which something cannot be read: the files are checked without their metadata.  Python's zipfile says which members are
 damaged, sha256sum(1) writes the lists, CPython's pickle the code."""
 import io
 import json
@@ -123,6 +123,28 @@ def integrity(folder):
         assert not [r for r in verify(4, "--check", lists, run)[0] if r["kind"] == "sum" and "integrity" not in r["text"]], where
 
 
+def compressed(folder):
+    """Damaged compressed data, of which strided tensors are made row by row: the file is named, and each tensor once."""
+    save = copy_of(folder, "hf/torchsave_rezipped_deflate")
+    path = os.path.join(save, "m.pt")
+    with open(path, "rb") as f:
+        data = bytearray(f.read())
+    with zipfile.ZipFile(path) as z:
+        for i in z.infolist():
+            if "/data/" in i.filename and i.compress_size > 100:
+                at = i.header_offset + 30 + int.from_bytes(data[i.header_offset + 26:i.header_offset + 28], "little") \
+                    + int.from_bytes(data[i.header_offset + 28:i.header_offset + 30], "little")
+                data[at + 20:at + 24] = b"\xff" * 4
+    with open(path, "wb") as f:
+        f.write(data)
+    rows = [r for r in verify(4, save)[0] if r["kind"] == "read"]
+    assert rows and all(os.path.samefile(r["file"], path) and "first" not in r and "archive/data/" in r["text"] for r in rows), rows
+    names = [(r["text"], tuple(r["tensors"])) for r in rows]
+    assert len(set(names)) == len(names), names
+    done = subprocess.run([ZEROFS, "verify", save], stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True)
+    assert done.stdout.splitlines()[-1].startswith("DAMAGED: 1 of 1 files, "), done.stdout
+
+
 def unchanged(folder):
     """What is no checkpoint, or has no such tensor, is answered as before; a limit and a foreign kind are no damage."""
     empty = os.path.join(folder, "empty")
@@ -142,7 +164,7 @@ def unchanged(folder):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-unread-") as folder:
-        for test in (dcp, one_file, integrity, unchanged):
+        for test in (dcp, one_file, integrity, compressed, unchanged):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
