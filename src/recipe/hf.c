@@ -164,29 +164,51 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
     return true;
 }
 
+/* The checkpoint without the user's selection (-o only= and the like), whose settings are read once for all recipes. */
+struct whole {
+    struct zf_checkpoint all;
+    struct look look;
+    bool ready;
+};
+
+static void zf_auto_whole(struct whole *w)
+{
+    zf_auto_look(&w->look);
+}
+
 /* If the recipe (o->name, or NULL: exactly one) would fit without the user's selection (-o only= and the like), writes
  * a sentence to out that says so, to be appended to another; else out is empty. */
-static bool hf_blame(const struct zf_checkpoint *c, const struct zf_hf_opts *o, char out[200],
-                     struct zf_err *err)
+static bool hf_blame_with(struct whole *w, const struct zf_checkpoint *c,
+                          const struct zf_hf_opts *o, char out[200], struct zf_err *err)
 {
-    zf_auto(look) struct look look = {.given = {.set = NULL}};
     zf_auto(trial) struct trial *t = NULL;
-    struct zf_checkpoint all = *c;
 
     out[0] = '\0';
     if (!c->selection)
         return true;
-    all.set = c->unselected;
-    all.n_sets = c->n_unselected;
-    if (!hf_look(&look, &all, o->lim, err))
-        return false;
+    if (!w->ready) {
+        w->all = *c;
+        w->all.set = c->unselected;
+        w->all.n_sets = c->n_unselected;
+        if (!hf_look(&w->look, &w->all, o->lim, err))
+            return false;
+        w->ready = true;
+    }
     if (o->name)
-        t = hf_named(o, &look, err);
-    if (o->name ? !t : !hf_fitting(&all, &look, &t, err))
+        t = hf_named(o, &w->look, err);
+    if (o->name ? !t : !hf_fitting(&w->all, &w->look, &t, err))
         return false;
     if (t && !plan_bad(&t->plan))
         (void)snprintf(out, 200, ". Without %.90s the recipe %.60s fits", c->selection, t->r->name);
     return true;
+}
+
+static bool hf_blame(const struct zf_checkpoint *c, const struct zf_hf_opts *o, char out[200],
+                     struct zf_err *err)
+{
+    zf_auto(whole) struct whole whole = {.ready = false};
+
+    return hf_blame_with(&whole, c, o, out, err);
 }
 
 /* The first problem, without the prefix "recipe:line:column: ", which only authors of recipes need. */
@@ -290,6 +312,7 @@ bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_h
                 void *ctx, struct zf_err *err)
 {
     zf_auto(look) struct look look = {.given = {.set = NULL}};
+    zf_auto(whole) struct whole whole = {.ready = false};
     const struct library_text *l;
 
     if (!hf_look(&look, c, lim, err))
@@ -301,7 +324,7 @@ bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_h
             hf_trial_make(l->name, l->text, strlen(l->text), &look, err);
         const struct zf_hf_opts one = {.lim = lim, .name = l->name};
         char why[600] = "", blame[200] = "";
-        if (!t || (plan_bad(&t->plan) && !hf_blame(c, &one, blame, err)))
+        if (!t || (plan_bad(&t->plan) && !hf_blame_with(&whole, c, &one, blame, err)))
             return false;
         if (plan_bad(&t->plan))
             (void)snprintf(why, sizeof why, "%.390s%s", t->plan.problem.at[0], blame);
