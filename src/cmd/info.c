@@ -356,7 +356,7 @@ static void info_text(const json_t *j)
     }
     info_print_layers(json_object_get(j, "layers"));
     if (print_number(j, "files"))
-        (void)printf("files    %" PRIu64 " beside the tensors\n", print_number(j, "files"));
+        (void)printf("files    %" PRIu64 " next to the tensors\n", print_number(j, "files"));
     if (json_is_true(json_object_get(j, "model_kept")))
         info_line("cached", "metadata from the model cache; the checkpoint is unchanged");
     json_array_foreach(json_object_get(j, "hosts"), i, item)

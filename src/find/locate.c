@@ -346,7 +346,7 @@ static void locate_passed_over(struct zf_store *st, struct zf_err *err)
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end && !err->hint; l.e++)
         if (l.e->kind == ZF_ENTRY_OTHER && !zf_store_reaches(st, l.e->name, &why) &&
             why.sys == EXDEV)
-            zf_err_hint(err, "\"%.40s\" was passed over: %.130s", l.e->name, why.msg);
+            zf_err_hint(err, "\"%.40s\" was skipped: %.130s", l.e->name, why.msg);
 }
 
 static bool locate_nothing(struct zf_store *st, struct zf_err *err)

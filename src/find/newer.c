@@ -76,7 +76,7 @@ static void newer_add_unfinished(struct zf_store *run, char note[NEWER_NOTE])
     size_t at = strlen(note);
 
     if (name) {
-        (void)snprintf(note + at, NEWER_NOTE - at, "%s%.60s was being written and is passed over",
+        (void)snprintf(note + at, NEWER_NOTE - at, "%s%.60s was being written and is skipped",
                        at ? "; " : "", name);
     }
 }

@@ -285,11 +285,11 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
     const bool told = hints_name(&c->hints, name, zf_out_text(&series));
     if (f->err.code != ZF_OK || told) {
         return f->err.code != ZF_E_LIMIT || told ||
-               coverage_report_failure(c, f, "not all that its tensors refer to was looked for: %s",
-                                       &f->err);
+               coverage_report_failure(
+                   c, f, "not all bytes that its tensors refer to could be checked: %s", &f->err);
     }
     if (f->x.unknown > 0 &&
-        !coverage_report_failure(c, f, "one of its tensors was not looked for: %s", &f->x.why))
+        !coverage_report_failure(c, f, "one of its tensors could not be checked: %s", &f->x.why))
         return false;
     for (size_t i = 0; i < f->g.at.n; i++) {
         if (!coverage_is_fine(c, f, &f->g.at.at[i], &fine, &why))

@@ -86,7 +86,7 @@ static bool structure_report(const struct losses *l, struct verify *v, struct zf
             v->hit.at[v->hit.n++] = e->tensors.at[i];
         v->sum->tensors += n;
         v->sum->bad_tensors += n;
-        if (!(n ? verify_found(v, &about, err, "%s; of %zu tensor%s only the name is known: %s%s",
+        if (!(n ? verify_found(v, &about, err, "%s; for %zu tensor%s only the name is known: %s%s",
                                why, n, n == 1 ? "" : "s", e->missing.at[0], n > 1 ? ", …" : "")
                 : verify_found(v, &about, err, "%s", why)))
             return false;
