@@ -535,6 +535,16 @@ uint32_t zf_store_ahead(const struct zf_store *st)
     return st->t->ops->ahead;
 }
 
+/* The limit that callers read whole files within, by its value; 0 = a constant of the caller. */
+static enum zf_limit store_limit(const struct zf_store *st, uint64_t max_bytes)
+{
+    const struct zf_limits *lim = &st->t->lim;
+
+    return max_bytes == lim->pickle_bytes ? ZF_LIMIT_pickle_bytes
+           : max_bytes == lim->json_bytes ? ZF_LIMIT_json_bytes
+                                          : ZF_LIMIT_NONE;
+}
+
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,
                      struct zf_err *err)
 {
@@ -543,9 +553,13 @@ char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, 
     if (!src)
         return NULL;
     if (src->size > max_bytes) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "the file has %" PRIu64 " bytes, more than the %" PRIu64 " allowed here",
-                      src->size, max_bytes);
+        const enum zf_limit limit = store_limit(st, max_bytes);
+
+        (void)zf_fail_limit(err, limit, ZF_OFF_NONE,
+                            "the file has %" PRIu64 " bytes, more than the %" PRIu64
+                            " allowed here%s%s%s",
+                            src->size, max_bytes, limit ? " (limit " : "",
+                            limit ? zf_limit_name(limit) : "", limit ? ")" : "");
         return zf_null(zf_err_in(err, "%s", src->name));
     }
     *n_out = src->size;

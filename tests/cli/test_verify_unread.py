@@ -153,6 +153,8 @@ def unchanged(folder):
     save = copy_of(folder, "dcp/torch2.14/dt_2p")
     rows, verdict = verify(4, "-o", "limit=pickle_bytes=100", save)
     assert verdict == "NOT VERIFIED" and unread(rows, ".metadata")["weight"] == "unread", rows
+    assert "-o limit=pickle_bytes=N raises it" in unread(rows, ".metadata")["text"], rows
+    assert verify(0, "-o", f"limit=pickle_bytes={os.path.getsize(os.path.join(save, '.metadata'))}", save)[1] == "WHOLE"
     cut(os.path.join(save, ".metadata"), 700)
     said = verify(4, save, "*weight*")[1]
     assert ".metadata: byte 2: a frame of" in said and "structure" not in said, said
