@@ -34,7 +34,7 @@ static const struct ds_state *vector_same_state(const struct ds_group *g, uint32
     if (!s || s->kind != want->kind || s->flat.dtype != want->flat.dtype) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the state \"%.*s\" of group %u is %s in \"%s\"",
                 (int)want->key.n, want->key.p, g->index,
-                s ? "of another type than" : "missing, unlike", ds_group_first(g)->path);
+                s ? "of another dtype than" : "missing, unlike", ds_group_first(g)->path);
         return zf_err_in(err, "%s", g->part[r]->path), NULL;
     }
     if (s->kind == ZF_DS_INT && s->i != want->i) {

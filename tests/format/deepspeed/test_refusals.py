@@ -155,7 +155,7 @@ for what, save, word, keys, new, sentence in (
         ("a rank cut otherwise", zero2, O1, (INNER, "partition_count"), [2, 1],
          f'{O1}: its groups have other numbers of partitions than in "{O0}"'),
         ("a state of another type", zero2, O1, (*STATE0, "exp_avg"), Half([1.0] * 10, (10,)),
-         f'{O1}: the state "exp_avg" of group 0 has another dtype than in "{O0}"'),
+         f'{O1}: the state "exp_avg" of group 0 is of another dtype than in "{O0}"'),
         ("a state that a rank lacks", zero2, O1, (*STATE0, "exp_avg"), GONE,
          f'{O1}: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
         ("masters of another type", zero2, O1, (INNER, FLAT, 0), Half([1.0] * 9, (9,)),
