@@ -12,16 +12,31 @@
 /* The most directories that are listed. */
 enum { BARE_DIRS = 4096 };
 
-/* The directories found so far, from the save's own on; each is owned. */
+struct bare_dir {
+    char *path;        /* owned */
+    uint64_t dev, ino; /* ino = 0: unknown */
+};
+
+/* The directories found so far, from the save's own on. */
 struct bare {
-    zf_vec(char *) dir;
+    zf_vec(struct bare_dir) dir;
+    bool more; /* there are others than BARE_DIRS */
 };
 
 static void zf_auto_bare(struct bare *w)
 {
     for (size_t i = 0; i < w->dir.n; i++)
-        free(w->dir.at[i]);
+        free(w->dir.at[i].path);
     zf_vec_fini(&w->dir);
+}
+
+/* Was the directory found before?  A link to a directory above it would lead to each file again and again. */
+static bool bare_has(const struct bare *w, const struct zf_identity *id)
+{
+    for (size_t i = 0; id->ino && i < w->dir.n; i++)
+        if (w->dir.at[i].ino == id->ino && w->dir.at[i].dev == id->dev)
+            return true;
+    return false;
 }
 
 /* Opens a file, or adds a directory to the list.  A file that cannot be opened is left out: verify reports the files in
@@ -34,12 +49,15 @@ static bool bare_entry(struct bare *w, struct zf_store *st, const char *dir,
 
     if (!path)
         return false;
-    if (e->kind == ZF_ENTRY_DIR && !save_name_is_ignored(e->name) && w->dir.n < BARE_DIRS) {
-        char **to = zf_vec_push(&w->dir, err);
+    if (e->kind == ZF_ENTRY_DIR) {
+        if (save_name_is_ignored(e->name) || bare_has(w, &e->id))
+            return true;
+        w->more = w->more || w->dir.n == BARE_DIRS;
+        struct bare_dir *to = w->more ? NULL : zf_vec_push(&w->dir, err);
 
         if (to)
-            *to = zf_give(path);
-        return to != NULL;
+            *to = (struct bare_dir){zf_give(path), e->id.dev, e->id.ino};
+        return w->more || to;
     }
     zf_auto(source) struct zf_source *src =
         e->kind == ZF_ENTRY_FILE ? zf_store_open(st, path, &why) : NULL;
@@ -56,13 +74,18 @@ bool bare_open(const struct zf_save *save, struct zf_build *b, struct zf_err *er
         zf_auto(source) struct zf_source *src = zf_store_open(st, save->file, err);
         return src != NULL;
     }
-    char **root = zf_vec_push(&w.dir, err);
-    if (!root || !(*root = strdup("")))
+    struct bare_dir *root = zf_vec_push(&w.dir, err);
+    if (!root || !((*root = (struct bare_dir){.path = strdup("")}).path))
         return root && zf_fail_sys(err, "list files");
     for (size_t i = 0; i < w.dir.n; i++)
-        for (struct zf_entries l = zf_store_entries(st, w.dir.at[i]); l.e < l.end; l.e++)
-            if (!bare_entry(&w, st, w.dir.at[i], l.e, err))
+        for (struct zf_entries l = zf_store_entries(st, w.dir.at[i].path); l.e < l.end; l.e++)
+            if (!bare_entry(&w, st, w.dir.at[i].path, l.e, err))
                 return false;
+    if (w.more && !zf_build_note(b, err,
+                                 "there are more than %d directories; the files in the others are "
+                                 "not checked",
+                                 BARE_DIRS))
+        return false;
     if (!zf_store_has(st, BARE_SUMS, ZF_ENTRY_FILE))
         return true;
     zf_auto(source) struct zf_source *sums = zf_store_open(st, BARE_SUMS, &why);
