@@ -274,8 +274,13 @@ static enum locate_next locate_one(struct located *l, const struct zf_open_opts 
         return NEXT_NOWHERE;
     if (!match_one(l->dir, l->one, o, &l->match, err))
         return NEXT_FAILED;
-    if (!l->match.format)
-        return foreign_find(l->dir, l->one, err) ? NEXT_FAILED : NEXT_NOWHERE;
+    if (!l->match.format) {
+        const bool known = foreign_find(l->dir, l->one, err);
+
+        free(l->one); /* the search may go on in a save, which may have such a file, too */
+        l->one = NULL;
+        return known ? NEXT_FAILED : NEXT_NOWHERE;
+    }
     zf_say(
         l->note, sizeof l->note,
         "this file names the latest save, %.80s, which is shown. Point at another file to see that",
