@@ -129,11 +129,12 @@ static bool universal_draft_file(struct ds_rank *mp, const char *path, const cha
                  (!ds_err_named(err) && zf_err_in(err, "%s", src->name)));
 }
 
+/* By its name: opening it reports that it is a directory or a FIFO. */
 static bool universal_is_state_file(const struct zf_entry *e)
 {
     size_t n = strlen(e->name);
 
-    return e->kind != ZF_ENTRY_DIR && n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
+    return n > 3 && strcmp(e->name + n - 3, ".pt") == 0;
 }
 
 /* Fails if `path` lacks one of the state files e[n] of `like`. */

@@ -24,6 +24,7 @@ def dumped(files, *opts):
         makeds.write(tag, {n: v for n, v in files.items() if not isinstance(v, bytes)})
         for n, v in files.items():
             if isinstance(v, bytes):
+                os.makedirs(os.path.dirname(os.path.join(tag, n)), exist_ok=True)
                 with open(os.path.join(tag, n), "wb") as f:
                     f.write(v)
         return dump(tag, *opts)

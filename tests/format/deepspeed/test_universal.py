@@ -77,6 +77,15 @@ for state in ("exp_avg", "exp_avg_sq", "step"):
     check(f"a group of one parameter without {state}", not got and f"zero/one/{state}.pt is missing" in err, err)
     got, notes, err = dumped(hurt, "-d")
     check(f"the same, degraded: {state}", got and not err and any(f"zero/one/{state}.pt is missing" in n for n in notes), (err, notes))
+for what, files, name in (("a group of one parameter", alone, "one"), ("stage 2", one, "l1.bias"), ("stage 3", three, "l1.bias")):
+    for state in ("exp_avg", "exp_avg_sq", "step", "fp32"):
+        at = f"zero/{name}/{state}.pt"
+        if at in files:
+            hurt = {f: v for f, v in files.items() if f != at} | {f"{at}/file": b""}
+            got, _, err = dumped(hurt)
+            check(f"{what}: a directory called {state}.pt", not got and f"{at}: this is a directory" in err and "\n" not in err, err)
+            got, notes, err = dumped(hurt, "-d")
+            check(f"the same, degraded: {what}, {state}", got and not err and any(at in n for n in notes), (err, notes))
 muon = {f.replace("one/exp_avg.pt", "one/momentum_buffer.pt"): v for f, v in alone.items() if f not in ("zero/one/exp_avg_sq.pt", "zero/one/step.pt")}
 got, notes, err = dumped(muon)
 check("a group of another optimizer", not err and not notes and ("optim/momentum_buffer", "one") in got, (err, notes))
