@@ -305,6 +305,6 @@ bool zf_composed_forgive(struct zf_composed *c, struct zf_err *err)
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     return zf_build_note_names(c->b, why.path, why.msg, err) &&
-           zf_build_note_on(c->b, ZF_NOTE_LEFT_OUT, NULL, err, "%s/%.200s is left out: %.700s",
+           zf_build_note_on(c->b, ZF_NOTE_LEFT_OUT, why.path, err, "%s/%.200s is left out: %.700s",
                             c->spot.set, c->name, text);
 }

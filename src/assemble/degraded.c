@@ -68,7 +68,7 @@ bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state,
 
     zf_err_clear(err);
     return zf_build_note_names(b, file, why.msg, err) &&
-           zf_build_note_once(b, state, ZF_NOTE_LEFT_OUT, NULL, err,
+           zf_build_note_once(b, state, ZF_NOTE_LEFT_OUT, file, err,
                               "the optimizer state \"%.80s\" is left out: in \"%.160s\" it is not "
                               "a plain tensor: %s",
                               state, file, why.msg);

@@ -28,13 +28,13 @@ static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, st
                zf_tensor_ref_draft(mp->save->b, ds_spot("extra", e->name), &e->view, NULL, err);
     }
     if (!e->tensor) {
-        return zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+        return zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, mp->model.path, err,
                                 "\"%.*s\" is left out: it is not a dense tensor", (int)e->name.n,
                                 e->name.p);
     }
     if (buffers_is_placeholder(mp, e)) {
         return zf_build_note_on(
-            mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+            mp->save->b, ZF_NOTE_LEFT_OUT, mp->model.path, err,
             "\"%.*s\" is left out: it is a frozen parameter, and DeepSpeed did not save its data",
             (int)e->name.n, e->name.p);
     }
@@ -210,7 +210,7 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
         return false;
     return left == 0 ||
            zf_build_note_on(
-               mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+               mp->save->b, ZF_NOTE_LEFT_OUT, mp->model.path, err,
                "%u tied names are left out, because the tensors they are tied to are missing",
                left);
 }

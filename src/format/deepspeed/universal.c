@@ -430,7 +430,7 @@ bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
               universal_check_groups(&u, err) && universal_warn_step(&u, err);
 
     zf_table_free(u.by_name);
-    return ok && (u.left == 0 || zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+    return ok && (u.left == 0 || zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, "fp32.pt", err,
                                                   "%llu float32 copies of tensors that were not "
                                                   "trained are left out; the originals are shown",
                                                   (unsigned long long)u.left));

@@ -178,7 +178,7 @@ static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const 
                             const struct ds_part *rank, struct zf_err *err)
 {
     return zf_build_note_on(
-        ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+        ds->b, ZF_NOTE_LEFT_OUT, rank->path, err,
         "the optimizer state \"%.*s\" of group %u is left out: it is not a plain "
         "tensor in \"%s\"",
         (int)(s->key.n < 80 ? s->key.n : 80), s->key.p, g->index, rank->path);

@@ -130,7 +130,7 @@ static bool zero0_note_ambiguous(const struct zero0 *z, struct zf_err *err)
     struct ds_name a = zero0_name(z, z->prove.why.two[0]), b = zero0_name(z, z->prove.why.two[1]);
 
     z->q->mp->weights_only = true;
-    return zf_build_note_on(z->q->mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+    return zf_build_note_on(z->q->mp->save->b, ZF_NOTE_LEFT_OUT, z->q->mp->model.path, err,
                             "the fp32 masters and the optimizer states are left out, and the "
                             "16-bit weights are shown: a master of group %u fits \"%.*s\" as well "
                             "as \"%.*s\", so the names of the masters are uncertain",

@@ -169,7 +169,7 @@ bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err 
         return true;
     if (b.n == 0) {
         return zf_build_note_on(
-            build, ZF_NOTE_LEFT_OUT, NULL, err,
+            build, ZF_NOTE_LEFT_OUT, q->mp->model.path, err,
             "the optimizer states are left out: the save does not record which parameters they "
             "belong to, and it has no fp32 masters to compare with the weights");
     }

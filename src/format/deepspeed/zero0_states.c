@@ -25,7 +25,7 @@ bool ds_states_draft_value(struct ds_states *s, struct zf_spot spot, struct ds_n
         r.shape = part->like->shape;
     }
     if (part && r.ndim > 0 && r.n != part->like->n) {
-        return zf_build_note_on(s->ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+        return zf_build_note_on(s->ds->b, ZF_NOTE_LEFT_OUT, s->path, err,
                                 "the optimizer state \"%.*s\" of \"%.*s\" is left out: it has "
                                 "another length than the weight",
                                 (int)(key.n < 80 ? key.n : 80), key.p,

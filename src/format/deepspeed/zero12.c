@@ -125,7 +125,7 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
             return zero12_muon_place(ds, flat, v, sum + flat->n_ranks, err);
     }
     if (fits == 0 && state) {
-        return zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+        return zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, ds_group_first(g)->path, err,
                                 "the optimizer state \"%.*s\" of group %u is left out: it has "
                                 "another length than the weights",
                                 (int)v->key.n, v->key.p, g->index);

@@ -193,7 +193,7 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
     if (others == 0)
         return zero3_place_slots(ds, v, flat, err) && zero3_record_paddings(ds->b, v, flat, err);
     return fits > 0 ? vector_refuse_length(v, other, want, fits, err)
-                    : zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                    : zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, ds_group_first(v->group)->path, err,
                                        "the optimizer state \"%.*s\" of group %u is left out: it "
                                        "has another length than the weights",
                                        (int)v->key.n, v->key.p, v->group->index);
