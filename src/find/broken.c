@@ -51,9 +51,17 @@ static bool broken_entry(struct zf_store *st, const char *dir, const struct zf_e
     const bool side = sidefiles_is(e->name) || (*dir && broken_is_settings(e->name));
     const bool held = !settings && broken_is_never_empty(e->name);
 
-    if (e->kind == ZF_ENTRY_DIR || !(side || held))
+    /* Containers get a directory for a file that is to be mounted into them and does not exist.  Directories called
+     * *.pt or *.ckpt are saves. */
+    const bool instead = e->kind == ZF_ENTRY_DIR && side && broken_is_settings(e->name);
+
+    if ((e->kind == ZF_ENTRY_DIR && !instead) || !(side || held))
         return true;
     (void)snprintf(path, sizeof path, "%s%s%.*s", dir, *dir ? "/" : "", ZF_NAME_MAX, e->name);
+    if (instead) {
+        return zf_build_note_on(b, ZF_NOTE_BROKEN, path, err, "%s is a directory, not a file",
+                                path);
+    }
     if (e->kind == ZF_ENTRY_OTHER) {
         return strcmp(e->what, "a dangling link") != 0 || zf_build_note_says(b, e->name, "link") ||
                zf_build_note_on(b, ZF_NOTE_BROKEN, path, err, "%s is a link to a missing file",

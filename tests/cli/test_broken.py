@@ -58,7 +58,12 @@ def settings(folder):
         write(path, data)
         found = broken(save_at)
         assert len(found) == 1 and found[0].startswith("config.json") and say in found[0], (data[:20], found)
+    os.remove(path)
+    os.mkdir(path)
+    assert broken(save_at) == ["config.json is a directory, not a file"]
+    os.rmdir(path)
     write(path, good)
+    os.makedirs(os.path.join(save_at, "figures.json"))  # nothing that a save has
     assert broken(save_at) == []
 
 
