@@ -238,6 +238,7 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
     if (!hf_blame(c, &one, blame, err))
         return false;
     if (t) {
+        c->hf_refused = true;
         /* A setting of the wrong type may be found before the model's class is known. */
         return make_note(c, ZF_NOTE_HF, err, "hf/ is %s%.60s: %.300s%s",
                          t->plan.arch ? "not the model " : "not converted by a recipe",

@@ -44,6 +44,8 @@ static bool layout_put_side_file(struct layout *p, const char *dir, const struct
 
     if (p->model == of->of && layout_made_config(p) && strcmp(name, HF_CONFIG) == 0)
         return true; /* the recipe made another one */
+    if (p->t->c->hf_refused && !*of->of->set->path && strcmp(name, HF_CONFIG) == 0)
+        return true; /* transformers would load it, and initialise the weights under other names */
     if (of->cast != ZF_DT_COUNT && strcmp(name, HF_CONFIG) == 0) {
         return layout_put_bulk(
             p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);

@@ -57,6 +57,8 @@ class Llama(Case):
     def is_no_model(self, *parts, opts=()):
         self.told("hf/ is no", *parts, at="save", opts=opts)
         assert "model.norm.weight" not in self.names(*opts)
+        for at in "hf", "as/bf16/hf":  # transformers would initialise what it does not find
+            assert self.run("cat", at + "/config.json", *opts, at="save").returncode != 0, at
 
 
 def olmo_core():

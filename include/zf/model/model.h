@@ -92,6 +92,7 @@ struct zf_checkpoint {
     uint32_t n_notes;
     const struct zf_set
         *hf; /* the tensors that hf/ shows instead of the root's (zf/recipe/hf.h); or NULL */
+    bool hf_refused; /* a recipe fits by its names, but is refused: hf/ shows no config.json */
     const struct zf_missing *missing;
     uint32_t n_missing;
     const struct zf_copy *copy; /* none if the model is cached */
