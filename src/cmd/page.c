@@ -83,6 +83,12 @@ static const struct {
     const char *utf8, *ascii;
 } page_own[] = {{"…", "..."}, {"×", "x"}, {"–", "-"}, {"≥", ">="}, {"≤", "<="}};
 
+/* Would it begin a line?  No name from a checkpoint may do that, in a pipe either. */
+static bool page_breaks(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
 /* The replacement for the first character of p[n]; *len_out: its length.  NULL: it is printed as it is. */
 static const char *page_instead(const struct page *page, const char *p, size_t n, size_t *len_out)
 {
@@ -93,7 +99,7 @@ static const char *page_instead(const struct page *page, const char *p, size_t n
         if (len && strncmp(p, page_own[i].utf8, len) == 0)
             return page_own[i].ascii;
     const bool shown = len == 1 || (len > 1 && page->utf8);
-    return page->terminal && (!shown || zf_utf8_obeyed(p, len)) ? "?" : NULL;
+    return page_breaks(*p) || (page->terminal && (!shown || zf_utf8_obeyed(p, len))) ? "?" : NULL;
 }
 
 void page_text(const struct page *p, const char *text, size_t n)
@@ -172,10 +178,18 @@ void page_line(const struct page *p, const char *label, const char *text)
     page_words(p, PAGE_LABEL_WIDTH, text, false);
 }
 
+/* Prints a text into a pipe, as it is but for line breaks. */
+static void page_pipe(const struct page *p, const char *text)
+{
+    for (; *text; text++)
+        (void)fputc(page_breaks(*text) ? '?' : *text, p->to);
+}
+
 void page_hang(const struct page *p, size_t indent, const char *text)
 {
     if (!p->terminal) {
-        (void)fprintf(p->to, "%s\n", text);
+        page_pipe(p, text);
+        (void)fputc('\n', p->to);
         return;
     }
     if (p->width < indent + 20) { /* a narrow terminal */
@@ -190,7 +204,8 @@ size_t page_last(const struct page *p, size_t used, size_t indent, const char *t
     size_t ignored;
 
     if (!p->terminal) {
-        (void)fprintf(p->to, "%*s%s", (int)indent, "", text);
+        (void)fprintf(p->to, "%*s", (int)indent, "");
+        page_pipe(p, text);
         return used;
     }
     const size_t n = indent + page_measure(p, text, strlen(text), SIZE_MAX, &ignored);

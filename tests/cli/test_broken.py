@@ -152,9 +152,19 @@ def nemo(folder):
     assert [n.startswith("context/nemo_tokenizer/tokenizer_config.json is damaged") for n in broken(save_at)] == [True]
 
 
+def forged(folder):
+    """A newline in a file's name begins no line of the output, in a pipe either."""
+    save_at = copy_of(folder, "hf/transformers5.23.0_gpt2_sharded")
+    write(os.path.join(save_at, "a\nWHOLE: 9 files.bin"), b"")
+    done = run("verify", save_at)
+    assert done.returncode == 4 and "WHOLE: 9 files" in done.stdout, done
+    for text in done.stdout, run("info", save_at).stdout:
+        assert "?WHOLE: 9 files" in text and not any(line.startswith("WHOLE") for line in text.splitlines()), text
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-broken-") as folder:
-        for test in (settings, any_json, others, nemo):
+        for test in (settings, any_json, others, nemo, forged):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
