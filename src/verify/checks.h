@@ -146,7 +146,7 @@ bool verify_coverage(struct verify *v, struct zf_err *err) ZF_CHECKED;
 bool verify_steps(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 /* Checks the settings, and other files of no tensor, of the save and its directories.  Opens files outside the save. */
-bool verify_beside(struct verify *v, struct zf_err *err) ZF_CHECKED;
+bool verify_side_files(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 /* Reports imports and calls that unpickling in Python would make.  Runs last: it opens files outside the save. */
 bool verify_code(struct verify *v, struct zf_err *err) ZF_CHECKED;

@@ -34,8 +34,8 @@ static bool verify_all(struct verify *v, struct zf_err *err)
                     (v->o->part || twins_init(&v->twins, v->c->copy, v->c->n_copies, err)) &&
                     verify_pass(v, err) && verify_copies(v, err) && verify_stored(v, err) &&
                     verify_values(v, err) && verify_steps(v, err) && sums_report(&sums, v, err) &&
-                    verify_unchanged(v, err) && verify_coverage(v, err) && verify_beside(v, err) &&
-                    verify_code(v, err);
+                    verify_unchanged(v, err) && verify_coverage(v, err) &&
+                    verify_side_files(v, err) && verify_code(v, err);
     sums_fini(&sums);
     return ok;
 }

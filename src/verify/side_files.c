@@ -7,7 +7,7 @@
 #include "checks.h"
 
 /* Did opening note that the file is broken? */
-static bool beside_is_noted(const struct zf_checkpoint *c, const char *path)
+static bool side_is_noted(const struct zf_checkpoint *c, const char *path)
 {
     for (uint32_t i = 0; i < c->n_notes; i++) {
         const char *about = c->note[i].about;
@@ -21,8 +21,7 @@ static bool beside_is_noted(const struct zf_checkpoint *c, const char *path)
 }
 
 /* False, with the reason in *why: the file is broken, or cannot be read. */
-static bool beside_check(const struct verify *v, struct zf_source *src, bool json,
-                         struct zf_err *why)
+static bool side_check(const struct verify *v, struct zf_source *src, bool json, struct zf_err *why)
 {
     zf_auto(arena) struct zf_arena *arena =
         json ? NULL : zf_arena_new(v->o->lim->model_memory, why);
@@ -35,7 +34,7 @@ static bool beside_check(const struct verify *v, struct zf_source *src, bool jso
            (whole || zf_fail(why, ZF_E_FORMAT, ZF_OFF_NONE, "the JSON in it is not complete"));
 }
 
-static bool beside_look(struct verify *v, const struct files_path *p, struct zf_err *err)
+static bool side_look(struct verify *v, const struct files_path *p, struct zf_err *err)
 {
     zf_auto(mem) char *path = strndup(p->hh.key, p->hh.keylen);
     struct zf_err why;
@@ -46,7 +45,7 @@ static bool beside_look(struct verify *v, const struct files_path *p, struct zf_
     if (!json && !zf_name_ends(path, ".safetensors"))
         return true;
     zf_auto(source) struct zf_source *src = zf_store_open(v->c->store, path, &why);
-    if (!src || places_find(&v->places, src) || beside_check(v, src, json, &why))
+    if (!src || places_find(&v->places, src) || side_check(v, src, json, &why))
         return true;
     if (why.code == ZF_E_NOMEM) {
         *err = why;
@@ -55,14 +54,14 @@ static bool beside_look(struct verify *v, const struct files_path *p, struct zf_
     const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE,
                                        .weight = p->beside ? ZF_WEIGHT_NOTE : verify_weight(&why),
                                        .file = path};
-    return beside_is_noted(v->c, path) || verify_found(v, &about, err, "%s", why.msg);
+    return side_is_noted(v->c, path) || verify_found(v, &about, err, "%s", why.msg);
 }
 
-bool verify_beside(struct verify *v, struct zf_err *err)
+bool verify_side_files(struct verify *v, struct zf_err *err)
 {
     bool ok = true;
 
     for (const struct files_path *p = v->listed.paths; p && ok; p = p->hh.next)
-        ok = beside_look(v, p, err);
+        ok = side_look(v, p, err);
     return ok;
 }
