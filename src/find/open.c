@@ -185,7 +185,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)))
         return open_refused(&l, err);
     if (o->bare) {
-        return bare_open(&l.match.save, b, err)
+        return bare_open(&l.match.save, b, err) && open_note_broken(&l, b, err)
                    ? zf_build_seal(zf_give(b), l.match.format->name, l.match.probe.why, err)
                    : NULL;
     }

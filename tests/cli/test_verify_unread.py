@@ -145,6 +145,18 @@ def compressed(folder):
     assert done.stdout.splitlines()[-1].startswith("DAMAGED: 1 of 1 files, "), done.stdout
 
 
+def emptied(folder):
+    """Files that lost their contents are named without a map, too."""
+    save = copy_of(folder, "dcp/torch2.14/dt_2p")
+    cut(os.path.join(save, ".metadata"), 700)
+    for name in ("scheduler.pt", "trainer_state.json"):
+        with open(os.path.join(save, name), "wb"):
+            pass
+    rows = verify(4, save)[0]
+    for name in ("scheduler.pt", "trainer_state.json"):
+        assert [r["weight"] for r in rows if r["text"] == name + " is empty"] == ["damage"], rows
+
+
 def directories(folder):
     """Links back to the save do not multiply its files; directories beyond the limit are not left out silently."""
     save = copy_of(folder, "dcp/torch2.14/dt_2p")
@@ -184,7 +196,7 @@ def unchanged(folder):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-unread-") as folder:
-        for test in (dcp, one_file, integrity, compressed, directories, unchanged):
+        for test in (dcp, one_file, integrity, compressed, emptied, directories, unchanged):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
