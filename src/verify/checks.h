@@ -34,51 +34,51 @@ void values_add(struct values *v, enum zf_dtype t, const uint8_t *p, size_t n, b
 /* Adds the counts of `more` to v. */
 void values_join(struct values *v, enum zf_dtype t, const struct values *more);
 
-/* ---- twins ----------------------------------------------------------------------------------- */
+/* ---- replicas -------------------------------------------------------------------------------- */
 
 /* A polynomial of the 4-byte words w[0], w[1], … in each key, modulo 2^61 - 1: w[0] + w[1] * key + …; the last word is
  * padded with zeros. */
-#define TWINS_KEYS 2
-struct twins_sum {
-    uint64_t of[TWINS_KEYS];
+#define REPLICA_KEYS 2
+struct replicas_sum {
+    uint64_t of[REPLICA_KEYS];
 };
 
 /* A range of a file that is one side of a copy. */
-struct twins_range {
+struct replicas_range {
     const struct zf_source *file; /* borrowed */
     uint64_t off, n;
     uint64_t reach; /* largest end of this range and all earlier ones in the file */
     uint64_t words; /* words summed so far */
-    struct twins_sum sum;
+    struct replicas_sum sum;
 };
 
-struct twins {
-    zf_vec(struct twins_range) range; /* sorted by file, then by off */
-    zf_vec(uint32_t) of;              /* [2 * copies] index of a side's range, or TWINS_NONE */
-    uint64_t key[TWINS_KEYS];
+struct replicas {
+    zf_vec(struct replicas_range) range; /* sorted by file, then by off */
+    zf_vec(uint32_t) of; /* [2 * copies] index of a side's range, or REPLICAS_NONE */
+    uint64_t key[REPLICA_KEYS];
 };
-#define TWINS_NONE UINT32_MAX
+#define REPLICAS_NONE UINT32_MAX
 
 /* Lists the sides of copies that a file holds unchanged (not compressed, swapped).  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
-bool twins_init(struct twins *t, const struct zf_copy *copy, uint64_t n,
-                struct zf_err *err) ZF_CHECKED;
-void twins_fini(struct twins *t);
+bool replicas_init(struct replicas *t, const struct zf_copy *copy, uint64_t n,
+                   struct zf_err *err) ZF_CHECKED;
+void replicas_fini(struct replicas *t);
 
 /* The words of a range that start in [off, end) of its file. */
-struct twins_part {
+struct replicas_part {
     size_t range;
     uint64_t words;
-    struct twins_sum sum;
+    struct replicas_sum sum;
 };
-typedef zf_vec(struct twins_part) twins_parts;
+typedef zf_vec(struct replicas_part) replicas_parts;
 
 /* Appends the parts of all ranges; p has the bytes from off to end, and the next 4 if the file has them. */
-bool twins_add(const struct twins *t, const struct zf_source *file, const uint8_t *p, uint64_t off,
-               uint64_t end, twins_parts *out, struct zf_err *err) ZF_CHECKED;
-void twins_join(struct twins *t, const twins_parts *parts);
+bool replicas_add(const struct replicas *t, const struct zf_source *file, const uint8_t *p,
+                  uint64_t off, uint64_t end, replicas_parts *out, struct zf_err *err) ZF_CHECKED;
+void replicas_join(struct replicas *t, const replicas_parts *parts);
 
 /* Were both sides of copy i read, and are they equal? */
-bool twins_equal(const struct twins *t, uint64_t i);
+bool replicas_equal(const struct replicas *t, uint64_t i);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ struct verify {
     struct verify_file *files;
     struct files listed; /* the files of the save as it was opened; none with o->part */
     struct sums *sums;   /* recorded checksums */
-    struct twins twins;
+    struct replicas replicas;
     place_tensors hit; /* tensors of the finding being reported */
 };
 

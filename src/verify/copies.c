@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares copies of a tensor that no file of the tree shows and that verify_pass did not find equal (twins.c): those
+/* Compares copies of a tensor that no file of the tree shows and that verify_pass did not find equal (replicas.c): those
  * that differ, to find their first different byte, and those that files do not hold unchanged. */
 #include <inttypes.h>
 
@@ -57,7 +57,7 @@ static void *copies_make(void *ctx, uint64_t i, struct zf_err *err)
         return NULL;
     }
     zf_err_clear(&out->err);
-    if (twins_equal(&v->twins, i))
+    if (replicas_equal(&v->replicas, i))
         out->same = v->c->copy[i].n;
     (void)copies_compare(&v->c->copy[i], buf, out, &out->err);
     return out;

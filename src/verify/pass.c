@@ -217,7 +217,7 @@ static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x,
     if (!s->failed && !pass_join_crcs(p, s, x, end, err))
         return false;
     pass_join_values(p, s->src, x);
-    twins_join(&p->v->twins, &x->twins);
+    replicas_join(&p->v->replicas, &x->replicas);
     if (x->sha256[0])
         sums_set(p->v->sums, s->src, x->sha256);
     if (last) {

@@ -31,7 +31,7 @@ static bool verify_all(struct verify *v, struct zf_err *err)
     struct sums sums;
     v->sums = &sums;
     const bool ok = sums_init(&sums, v, err) &&
-                    (v->o->part || twins_init(&v->twins, v->c->copy, v->c->n_copies, err)) &&
+                    (v->o->part || replicas_init(&v->replicas, v->c->copy, v->c->n_copies, err)) &&
                     verify_pass(v, err) && verify_copies(v, err) && verify_stored(v, err) &&
                     verify_values(v, err) && verify_steps(v, err) && sums_report(&sums, v, err) &&
                     verify_unchanged(v, err) && verify_coverage(v, err) &&
@@ -50,7 +50,7 @@ bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,
     v.bad = calloc(o->n ? o->n : 1, sizeof *v.bad);
     const bool ok = v.value && v.bad ? verify_all(&v, err) : zf_fail_sys(err, "verify");
     places_fini(&v.places);
-    twins_fini(&v.twins);
+    replicas_fini(&v.replicas);
     zf_vec_fini(&v.hit);
     files_fini(&v.listed);
     zf_table_free(v.files);

@@ -13,7 +13,7 @@ void stretch_free(void *stretch)
     if (s) {
         zf_vec_fini(&s->crc);
         zf_vec_fini(&s->value);
-        zf_vec_fini(&s->twins);
+        zf_vec_fini(&s->replicas);
         zf_vec_fini(&s->bad);
         zf_vec_fini(&s->bad_part);
         free(s);
@@ -138,7 +138,8 @@ static bool stretch_read_chunk(const struct chunk *c, struct shard *s, uint8_t *
     c->to->bytes += n;
     atomic_fetch_add(&c->verify->o->progress->bytes, c->end - c->off);
     return stretch_add_crcs(c, s, err) &&
-           twins_add(&c->verify->twins, s->src, c->p, c->off, c->end, &c->to->twins, err) &&
+           replicas_add(&c->verify->replicas, s->src, c->p, c->off, c->end, &c->to->replicas,
+                        err) &&
            (!s->places || stretch_add_values(&here, s->places, err));
 }
 

@@ -77,7 +77,7 @@ struct stretch_value {
 struct stretch {
     zf_vec(struct stretch_crc) crc;
     zf_vec(struct stretch_value) value;
-    twins_parts twins;
+    replicas_parts replicas;
     zf_vec(struct zf_err) bad;  /* members that cannot be decompressed, … */
     zf_vec(size_t) bad_part;    /* … and which they are */
     char sha256[ZF_SHA256_HEX]; /* of the whole file; "" = not wanted */

@@ -72,7 +72,7 @@ bool zip_dir_bound(const struct zip_dir *d, const struct zf_source *src, uint64_
  * the first read checks.  The data must end at or before `end`.  Takes its own reference on parent, the
  * archive.  Reads fail with ZF_E_FORMAT if header and directory disagree, or the data would reach
  * beyond `end`. */
-struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local *local,
+struct zf_source *zip_lazy_new(struct zf_source *parent, const struct zip_local *local,
                                uint64_t size, uint64_t end, struct zf_err *err) ZF_CHECKED;
 
 /* Consecutive entries of the directory, as in the file. */

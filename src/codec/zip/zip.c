@@ -211,11 +211,11 @@ bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_
     return true;
 }
 
-static struct zf_source *zip_late_member(struct zf_zip *z, uint64_t i, struct zf_err *err)
+static struct zf_source *zip_lazy_member(struct zf_zip *z, uint64_t i, struct zf_err *err)
 {
     const struct zip_local l = zip_local_of(z, i);
 
-    return zip_late_new(z->src, &l, z->dir.entry[i].comp_size, z->until[i], err);
+    return zip_lazy_new(z->src, &l, z->dir.entry[i].comp_size, z->until[i], err);
 }
 
 struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err)
@@ -235,7 +235,7 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
     if (!z->until && !zf_zip_data_off(z, i, &off, err))
         return NULL;
     zf_auto(source) struct zf_source *raw =
-        z->until ? zip_late_member(z, i, err)
+        z->until ? zip_lazy_member(z, i, err)
                  : zf_window_new(z->src, off, m.comp_size, m.name, err);
 
     if (!raw)

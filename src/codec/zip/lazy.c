@@ -16,27 +16,27 @@
 /* Header and data are fetched in one request if fewer bytes are between them. */
 #define WANT_GAP (128u << 10)
 
-struct late {
+struct lazy {
     struct zf_derived base;
     struct zip_local local; /* its name points into the source's */
     uint64_t end;
     _Atomic uint64_t data; /* offset of the data; 0 = not known yet */
 };
 
-static bool late_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
+static bool lazy_read(void *from, void *buf, uint64_t n, uint64_t off, struct zf_err *err)
 {
     return zf_source_pread(from, buf, (size_t)n, off, err);
 }
 
 /* Reads and checks the header, once.  Two threads may do so at the same time, with the same result. */
-static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
+static bool lazy_find(struct lazy *l, uint64_t *data_out, struct zf_err *err)
 {
     struct zip_local_end end;
 
     *data_out = atomic_load_explicit(&l->data, memory_order_relaxed);
     if (*data_out)
         return true;
-    if (!zip_local_load(&l->local, l->end, late_read, l->base.parent, &end, err))
+    if (!zip_local_load(&l->local, l->end, lazy_read, l->base.parent, &end, err))
         return false;
     *data_out = end.data;
     if (!zf_within(*data_out, l->base.src.size, l->end)) {
@@ -50,9 +50,9 @@ static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
     return true;
 }
 
-static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
+static void lazy_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_prefetch how)
 {
-    struct late *l = (struct late *)s;
+    struct lazy *l = (struct lazy *)s;
     const uint64_t known = atomic_load_explicit(&l->data, memory_order_relaxed);
     const uint64_t head = l->local.at, behind = head + zip_local_bytes(&l->local);
     const uint64_t data = known ? known : (behind + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
@@ -68,70 +68,70 @@ static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_pre
 }
 
 /* Finds the data; if they are not known yet, requests the wanted bytes together with the header. */
-static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_out,
+static bool lazy_seek(struct lazy *l, uint64_t off, uint64_t n, uint64_t *data_out,
                       struct zf_err *err)
 {
     if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0)
-        late_want(&l->base.src, off, n, ZF_PREFETCH_ALL);
-    return late_find(l, data_out, err);
+        lazy_want(&l->base.src, off, n, ZF_PREFETCH_ALL);
+    return lazy_find(l, data_out, err);
 }
 
-static bool late_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
+static bool lazy_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
-    struct late *l = (struct late *)s;
+    struct lazy *l = (struct lazy *)s;
     uint64_t data;
 
-    return late_seek(l, off, n, &data, err) &&
+    return lazy_seek(l, off, n, &data, err) &&
            zf_source_pread(l->base.parent, buf, n, data + off, err);
 }
 
-static bool late_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
+static bool lazy_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                         struct zf_err *err)
 {
-    struct late *l = (struct late *)s;
+    struct lazy *l = (struct lazy *)s;
     uint64_t data, n = 0;
 
     for (int i = 0; i < n_iov; i++)
         n += iov[i].iov_len;
-    return late_seek(l, off, n, &data, err) &&
+    return lazy_seek(l, off, n, &data, err) &&
            zf_source_preadv(l->base.parent, iov, n_iov, data + off, err);
 }
 
-static bool late_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
+static bool lazy_rows(struct zf_source *s, const struct zf_rows *r, struct zf_err *err)
 {
-    struct late *l = (struct late *)s;
+    struct lazy *l = (struct lazy *)s;
     struct zf_rows moved = *r;
     uint64_t data;
 
-    if (!late_find(l, &data, err))
+    if (!lazy_find(l, &data, err))
         return false;
     moved.off += data;
     return zf_source_read_rows(l->base.parent, &moved, err);
 }
 
 /* Reads the header if necessary, because it determines where the data are. */
-static bool late_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
+static bool lazy_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
-    struct late *l = (struct late *)s;
+    struct lazy *l = (struct lazy *)s;
     struct zf_err err;
     uint64_t data;
 
-    if (!late_find(l, &data, &err))
+    if (!lazy_find(l, &data, &err))
         return false;
     *off += data;
     *parent_out = l->base.parent;
     return true;
 }
 
-static struct zf_shared late_shared(const struct zf_source *s)
+static struct zf_shared lazy_shared(const struct zf_source *s)
 {
     return zf_source_shared(zf_derived_parent(s));
 }
 
 /* Another process will check the header again, because it could have changed. */
-static bool late_recipe(struct zf_source *s, struct zf_recipe *out)
+static bool lazy_recipe(struct zf_source *s, struct zf_recipe *out)
 {
-    const struct late *l = (const struct late *)s;
+    const struct lazy *l = (const struct lazy *)s;
 
     out->kind = &zf_zip_kind;
     out->parent = l->base.parent;
@@ -143,7 +143,7 @@ static bool late_recipe(struct zf_source *s, struct zf_recipe *out)
     return true;
 }
 
-static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
+static struct zf_source *lazy_make(struct zf_remake *r, struct zf_err *err)
 {
     const uint64_t method = zf_bytes_var(&r->bytes), n = zf_bytes_left(&r->bytes);
     const char *text = n > 0 && n <= UINT16_MAX ? zf_bytes_take(&r->bytes, n) : NULL;
@@ -152,24 +152,24 @@ static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
 
     if (!r->parent || !name || method > UINT16_MAX)
         return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a member without an archive"));
-    return zip_late_new(r->parent, &local, r->n[1], r->n[2], err);
+    return zip_lazy_new(r->parent, &local, r->n[1], r->n[2], err);
 }
 
-const struct zf_source_kind zf_zip_kind = {.name = "member", .make = late_make};
+const struct zf_source_kind zf_zip_kind = {.name = "member", .make = lazy_make};
 
-static const struct zf_source_ops late_ops = {
+static const struct zf_source_ops lazy_ops = {
     .kind = "member",
-    .pread = late_pread,
-    .preadv = late_preadv,
-    .rows = late_rows,
-    .origin = late_origin,
-    .shared = late_shared,
-    .want = late_want,
-    .recipe = late_recipe,
+    .pread = lazy_pread,
+    .preadv = lazy_preadv,
+    .rows = lazy_rows,
+    .origin = lazy_origin,
+    .shared = lazy_shared,
+    .want = lazy_want,
+    .recipe = lazy_recipe,
     .fini = zf_derived_fini,
 };
 
-struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local *local,
+struct zf_source *zip_lazy_new(struct zf_source *parent, const struct zip_local *local,
                                uint64_t size, uint64_t end, struct zf_err *err)
 {
     zf_auto(mem) char *full = NULL;
@@ -185,7 +185,7 @@ struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local 
         full = NULL;
         return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
-    struct late *l = zf_derived_new(sizeof *l, &late_ops, full, size, parent, err);
+    struct lazy *l = zf_derived_new(sizeof *l, &lazy_ops, full, size, parent, err);
     if (!l)
         return NULL;
     l->local = *local;

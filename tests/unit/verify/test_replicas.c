@@ -11,14 +11,14 @@
 static const struct zf_source *const file[2] = {(const struct zf_source *)&file[0],
                                                 (const struct zf_source *)&file[1]};
 
-static struct twins two(uint64_t off0, uint64_t off1, uint64_t n)
+static struct replicas two(uint64_t off0, uint64_t off1, uint64_t n)
 {
-    static struct twins_range range[2];
+    static struct replicas_range range[2];
     static uint32_t of[2] = {0, 1};
-    struct twins t = {.key = {0x123456789abcdef, 0xfedcba987654321}};
+    struct replicas t = {.key = {0x123456789abcdef, 0xfedcba987654321}};
 
-    range[0] = (struct twins_range){.file = file[0], .off = off0, .n = n, .reach = off0 + n};
-    range[1] = (struct twins_range){.file = file[1], .off = off1, .n = n, .reach = off1 + n};
+    range[0] = (struct replicas_range){.file = file[0], .off = off0, .n = n, .reach = off0 + n};
+    range[1] = (struct replicas_range){.file = file[1], .off = off1, .n = n, .reach = off1 + n};
     t.range.at = range;
     t.range.n = 2;
     t.of.at = of;
@@ -27,17 +27,17 @@ static struct twins two(uint64_t off0, uint64_t off1, uint64_t n)
 }
 
 /* A file in pieces of any length. */
-static void read_all(struct twins *t, int which, const uint8_t *p)
+static void read_all(struct replicas *t, int which, const uint8_t *p)
 {
     struct zf_err err;
 
     for (uint64_t at = 0, end; at < SIZE; at = end) {
-        twins_parts parts = {0};
+        replicas_parts parts = {0};
 
         end = at + 1 + random_below(random_below(4) ? 700 : 6);
         end = end < SIZE ? end : SIZE;
-        assert_ok(twins_add(t, file[which], p + at, at, end, &parts, &err), &err);
-        twins_join(t, &parts);
+        assert_ok(replicas_add(t, file[which], p + at, at, end, &parts, &err), &err);
+        replicas_join(t, &parts);
         zf_vec_fini(&parts);
     }
 }
@@ -50,7 +50,7 @@ static void sums_are_those_of_bytes(void **state)
     for (int i = 0; i < 3000; i++) {
         const uint64_t n = 1 + random_below(i % 2 ? 40 : SIZE), x = random_below(SIZE - n + 1),
                        y = random_below(SIZE - n + 1);
-        struct twins t = two(x, y, n);
+        struct replicas t = two(x, y, n);
 
         for (uint32_t k = 0; k < SIZE; k++) {
             a[k] = (uint8_t)random_below(256);
@@ -64,9 +64,9 @@ static void sums_are_those_of_bytes(void **state)
             (void)memcpy(b + y + 4, a + x, 4);
         }
         read_all(&t, 0, a);
-        assert_false(twins_equal(&t, 0)); /* the other is not read */
+        assert_false(replicas_equal(&t, 0)); /* the other is not read */
         read_all(&t, 1, b);
-        assert_int_equal(twins_equal(&t, 0), memcmp(a + x, b + y, n) == 0);
+        assert_int_equal(replicas_equal(&t, 0), memcmp(a + x, b + y, n) == 0);
     }
 }
 
