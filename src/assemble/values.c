@@ -10,6 +10,7 @@
 
 #include <zf/base/num.h>
 #include <zf/model/cast.h>
+#include <zf/model/value.h>
 
 #define ROUND_CHUNK 1024u       /* elements read at once */
 #define SAMPLE_WHOLE (4u << 20) /* a save of up to this many elements is compared completely */
@@ -55,18 +56,10 @@ bool zf_values_can_round(enum zf_dtype master, enum zf_dtype weight)
            (master == weight || (to && zf_can_cast(master, weight)));
 }
 
+/* 0: it is no number. */
 static double values_double(const uint8_t *p, enum zf_dtype dtype)
 {
-    double d = 0;
-    float f = 0;
-
-    if (dtype == ZF_DT_F64) {
-        memcpy(&d, p, sizeof d);
-    } else if (zf_can_cast(dtype, ZF_DT_F32)) {
-        zf_cast(&f, ZF_DT_F32, p, dtype, 1);
-        d = f;
-    }
-    return d;
+    return zf_value_is_number(dtype) ? zf_value_double(dtype, p) : 0;
 }
 
 /* Are both elements equal?  Any two NaNs are: rounding may change the bits of a NaN. */

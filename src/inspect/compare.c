@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "value.h"
+#include <zf/model/value.h>
 
 /* Elements whose bytes are compared at once, before single elements are. */
 #define BLOCK 512u
@@ -18,8 +18,8 @@ static bool compare_close(double a, double b, double apart, const struct zf_comp
 /* |a - b| of two integer elements, which a double may not represent exactly. */
 static double compare_ints(enum zf_dtype t, const uint8_t *a, const uint8_t *b)
 {
-    const int64_t x = value_int(t, a), y = value_int(t, b);
-    const bool less = value_is_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
+    const int64_t x = zf_value_int(t, a), y = zf_value_int(t, b);
+    const bool less = zf_value_is_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
 
     return (double)(less ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y);
 }
@@ -33,12 +33,12 @@ struct compared {
 static struct compared compare_halves(enum zf_dtype t, const uint8_t *a, const uint8_t *b,
                                       const struct zf_comparison *within)
 {
-    const double x = value_double(t, a), y = value_double(t, b);
-    const double apart = value_is_int(t) ? compare_ints(t, a, b) : fabs(x - y);
+    const double x = zf_value_double(t, a), y = zf_value_double(t, b);
+    const double apart = zf_value_is_int(t) ? compare_ints(t, a, b) : fabs(x - y);
 
     return (struct compared){
-        .close = value_is_int(t) ? apart == 0 || apart <= within->atol + within->rtol * fabs(y)
-                                 : compare_close(x, y, apart, within),
+        .close = zf_value_is_int(t) ? apart == 0 || apart <= within->atol + within->rtol * fabs(y)
+                                    : compare_close(x, y, apart, within),
         .nan = isnan(x) != isnan(y),
         .most = apart};
 }
@@ -46,7 +46,7 @@ static struct compared compare_halves(enum zf_dtype t, const uint8_t *a, const u
 static struct compared compare_elements(enum zf_dtype t, const uint8_t *a, const uint8_t *b,
                                         const struct zf_comparison *within)
 {
-    const enum zf_dtype half = value_half(t);
+    const enum zf_dtype half = zf_value_half(t);
 
     if (zf_dtype_info(t)->kind == 'c') {
         const uint32_t n = zf_dtype_info(half)->bytes;
@@ -56,7 +56,7 @@ static struct compared compare_elements(enum zf_dtype t, const uint8_t *a, const
         return (struct compared){
             .close = re.close && im.close, .nan = re.nan || im.nan, .most = fmax(re.most, im.most)};
     }
-    return value_is_number(t) ? compare_halves(t, a, b, within) : (struct compared){.most = NAN};
+    return zf_value_is_number(t) ? compare_halves(t, a, b, within) : (struct compared){.most = NAN};
 }
 
 static void compare_add(struct zf_difference *d, const struct compared *c, const uint8_t *a,

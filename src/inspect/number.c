@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "value.h"
+#include <zf/model/value.h>
 
 /* Decimal digits that distinguish any two values of an f32 or f64: C's FLT_DECIMAL_DIG and DBL_DECIMAL_DIG. */
 #define DIGITS_F32 9
@@ -30,7 +30,7 @@ static double number_value(enum zf_dtype t, uint64_t bits)
 
     for (int i = 0; i < 8; i++)
         in[i] = (uint8_t)(bits >> (8 * i));
-    return value_double(t, in);
+    return zf_value_double(t, in);
 }
 
 /* The values that round to an element: those strictly between `low` and `high`. */
@@ -130,7 +130,7 @@ void zf_number_double(char out[ZF_NUMBER_MAX], double v)
 
 static void number_complex(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
 {
-    const enum zf_dtype half = value_half(t);
+    const enum zf_dtype half = zf_value_half(t);
     const uint32_t n = zf_dtype_info(half)->bytes;
     char im[ZF_NUMBER_MAX], re[ZF_NUMBER_MAX];
 
@@ -149,12 +149,12 @@ void zf_number_text(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
         number_complex(out, t, p);
     else if (info->kind == 'b')
         (void)snprintf(out, ZF_NUMBER_MAX, *(const uint8_t *)p ? "true" : "false");
-    else if (!value_is_int(t))
+    else if (!zf_value_is_int(t))
         zf_number_hex(out, t, p);
-    else if (value_is_unsigned(t))
-        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRIu64, (uint64_t)value_int(t, p));
+    else if (zf_value_is_unsigned(t))
+        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRIu64, (uint64_t)zf_value_int(t, p));
     else
-        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRId64, value_int(t, p));
+        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRId64, zf_value_int(t, p));
 }
 
 void zf_number_json(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
@@ -163,7 +163,7 @@ void zf_number_json(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
     char text[ZF_NUMBER_MAX];
 
     zf_number_text(text, t, p);
-    const bool number = value_is_int(t) || (kind == 'f' && !strpbrk(text, "in"));
+    const bool number = zf_value_is_int(t) || (kind == 'f' && !strpbrk(text, "in"));
     (void)snprintf(out, ZF_NUMBER_MAX, number ? "%.60s" : "\"%.60s\"", text);
 }
 

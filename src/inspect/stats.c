@@ -8,7 +8,7 @@
 
 #include <zf/model/cast.h>
 
-#include "value.h"
+#include <zf/model/value.h>
 
 #define LANES 8
 typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
@@ -17,16 +17,16 @@ typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 
 bool zf_stats_ordered(enum zf_dtype t)
 {
-    return value_is_number(t);
+    return zf_value_is_number(t);
 }
 
 /* Is the element at a smaller than that at b?  Both are finite. */
 static bool stats_less(enum zf_dtype t, const uint8_t *a, const uint8_t *b)
 {
-    if (!value_is_int(t))
-        return value_double(t, a) < value_double(t, b);
-    const int64_t x = value_int(t, a), y = value_int(t, b);
-    return value_is_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
+    if (!zf_value_is_int(t))
+        return zf_value_double(t, a) < zf_value_double(t, b);
+    const int64_t x = zf_value_int(t, a), y = zf_value_int(t, b);
+    return zf_value_is_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
 }
 
 /* ---- a block ----------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void stats_slow(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
 
     *out = (struct zf_stats){.n = n};
     for (size_t i = 0; i < n; i++, p += each) {
-        const double d = value_double(t, p);
+        const double d = zf_value_double(t, p);
 
         out->zeros += d == 0;
         out->nans += isnan(d) != 0;
@@ -188,12 +188,12 @@ static bool stats_fast(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
 /* Adds complex numbers: one is zero if both halves are, NaN or infinite if one of them is. */
 static void stats_complex(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, size_t n)
 {
-    const enum zf_dtype half = value_half(t);
+    const enum zf_dtype half = zf_value_half(t);
     const uint32_t each = zf_dtype_info(half)->bytes;
 
     *out = (struct zf_stats){.n = n};
     for (size_t i = 0; i < n; i++, p += (size_t)2 * each) {
-        const double re = value_double(half, p), im = value_double(half, p + each);
+        const double re = zf_value_double(half, p), im = zf_value_double(half, p + each);
 
         out->zeros += re == 0 && im == 0;
         out->nans += isnan(re) || isnan(im);

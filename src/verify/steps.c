@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/model/value.h>
+
 #include "checks.h"
 
 /* The step count of a tensor. */
@@ -36,32 +38,14 @@ static bool steps_are(const struct zf_verify_tensor *t)
 static bool steps_read(const struct zf_tensor *t, double *out)
 {
     struct zf_err ignored;
-    union {
-        int64_t i64;
-        int32_t i32;
-        float f32;
-        double f64;
-    } v = {0};
+    uint8_t v[8];
     const size_t n = zf_dtype_info(t->dtype)->bytes;
 
-    if (n > sizeof v || zf_map_size(t->data) != n || !zf_map_read(t->data, &v, n, 0, &ignored))
+    if (!zf_value_is_number(t->dtype) || zf_map_size(t->data) != n ||
+        !zf_map_read(t->data, v, n, 0, &ignored))
         return false;
-    switch (t->dtype) {
-    case ZF_DT_I64:
-        *out = (double)v.i64;
-        return true;
-    case ZF_DT_I32:
-        *out = (double)v.i32;
-        return true;
-    case ZF_DT_F32:
-        *out = (double)v.f32;
-        return true;
-    case ZF_DT_F64:
-        *out = v.f64;
-        return true;
-    default:
-        return false;
-    }
+    *out = zf_value_double(t->dtype, v);
+    return true;
 }
 
 static const char *steps_file(const struct zf_tensor *t)
