@@ -13,6 +13,7 @@
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/table.h>
+#include <zf/model/value.h>
 
 #define MAX_DEPTH 16 /* a parameter's name may hold '/' */
 
@@ -158,8 +159,8 @@ static bool universal_has_files(struct universal *u, const char *path, const cha
     return true;
 }
 
-/* All parameters of a group have the same state files.  Those of the parameter at `path` are e[n]; one that the others
- * so far lack is missing there. */
+/* All parameters of a group have the same state files; so have Adam's groups.  Those of the parameter at `path` are
+ * e[n]; one that the others so far lack is missing there. */
 static bool universal_check_files(struct universal *u, struct universal_group *g, const char *path,
                                   const struct zf_entry *e, size_t n, struct zf_err *err)
 {
@@ -173,30 +174,17 @@ static bool universal_check_files(struct universal *u, struct universal_group *g
     return ok;
 }
 
-/* The step of a parameter; false, without an error: it has another type. */
+/* The step of a parameter; false, without an error: it is no number. */
 static bool universal_read_step(struct zf_draft *d, double *out, struct zf_err *err)
 {
-    union {
-        int64_t i;
-        float f;
-        double d;
-    } v = {0};
+    const enum zf_dtype t = zf_draft_type(d).dtype;
+    uint8_t v[8];
 
     zf_err_clear(err);
-    switch (zf_draft_type(d).dtype) {
-    case ZF_DT_I64:
-        *out = zf_draft_read(d, 0, 1, &v.i, err) ? (double)v.i : 0;
-        break;
-    case ZF_DT_F32:
-        *out = zf_draft_read(d, 0, 1, &v.f, err) ? (double)v.f : 0;
-        break;
-    case ZF_DT_F64:
-        *out = zf_draft_read(d, 0, 1, &v.d, err) ? v.d : 0;
-        break;
-    default:
+    if (!zf_value_is_number(t) || !zf_draft_read(d, 0, 1, v, err))
         return false;
-    }
-    return err->code == ZF_OK;
+    *out = zf_value_double(t, v);
+    return true;
 }
 
 /* All parameters of a group, and all groups, must have the same step: the optimizer counts each of its calls for every
@@ -355,58 +343,38 @@ static bool universal_check_all(const struct universal *u, struct zf_err *err)
     return true;
 }
 
-/* The states of Adam, which come together. */
-static bool universal_is_adams(const struct zf_entry *e)
-{
-    return strcmp(e->name, "exp_avg.pt") == 0 || strcmp(e->name, "exp_avg_sq.pt") == 0 ||
-           strcmp(e->name, "step.pt") == 0;
-}
-
-static bool universal_has_state(const struct universal_group *g, const char *file)
-{
-    for (size_t i = 0; i < g->n; i++)
-        if (strcmp(g->entry[i].name, file) == 0)
-            return true;
-    return false;
-}
-
 /* True if every state file of the group is one of Adam's, or the masters. */
-static bool universal_is_adam_group(const struct universal_group *g)
+static bool universal_is_adams(const struct universal_group *g)
 {
-    for (size_t i = 0; i < g->n; i++)
-        if (universal_is_state_file(&g->entry[i]) && !universal_is_adams(&g->entry[i]) &&
-            strcmp(g->entry[i].name, "fp32.pt") != 0)
+    static const char *const adams[] = {"exp_avg.pt", "exp_avg_sq.pt", "step.pt", "fp32.pt"};
+
+    for (size_t i = 0; i < g->n; i++) {
+        bool is = !universal_is_state_file(&g->entry[i]);
+
+        for (size_t k = 0; k < sizeof adams / sizeof adams[0]; k++)
+            is = is || strcmp(g->entry[i].name, adams[k]) == 0;
+        if (!is)
             return false;
-    return true;
+    }
+    return g->path != NULL;
 }
 
-/* Compares Adam's states between groups.  Inside a group, universal_check_files compares; this is for groups of one
- * parameter, or that lost a state of all.  A group with other states has an optimizer of its own, such as Muon. */
+/* Compares Adam's states, which come together, between groups.  Inside a group, universal_check_files compares; this is
+ * for groups of one parameter, or that lost a state of all.  A group with other states has an optimizer of its own, such
+ * as Muon. */
 static bool universal_check_groups(struct universal *u, struct zf_err *err)
 {
-    const uint32_t n = u->mp->n_groups;
-    const struct universal_group *most = NULL;
-    char is[ZF_ABSENT_MAX];
+    struct universal_group all = {.path = NULL};
 
-    for (uint32_t g = 0; g < n && !most; g++)
-        if (u->group[g].path && universal_has_state(&u->group[g], "exp_avg.pt") &&
-            universal_has_state(&u->group[g], "exp_avg_sq.pt"))
-            most = &u->group[g];
-    for (uint32_t g = 0; most && g < n; g++) {
-        const struct universal_group *at = &u->group[g];
+    for (uint32_t i = 0; i < u->mp->n_groups; i++) {
+        const struct universal_group *g = &u->group[i];
 
-        for (size_t i = 0; at->path && universal_is_adam_group(at) && i < most->n; i++) {
-            const char *state = most->entry[i].name;
-            const char *file = zf_arena_fmt(u->mp->save->a, err, "%s/%s", at->path, state);
-
-            if (!file)
-                return false;
-            if (universal_is_adams(&most->entry[i]) && !universal_has_state(at, state) &&
-                !(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
-                          zf_absent(u->mp->save->st, file, is), most->path, state) ||
-                  zf_forgive(u->mp->save->b, err)))
-                return false;
-        }
+        if (!universal_is_adams(g))
+            continue;
+        if (!all.path)
+            all = *g;
+        else if (!universal_check_files(u, &all, g->path, g->entry, g->n, err))
+            return false;
     }
     return true;
 }
