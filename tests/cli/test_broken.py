@@ -8,11 +8,10 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from stfile import f32, save  # noqa: E402 pylint: disable=wrong-import-position
-from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import main_in_folders  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
@@ -162,14 +161,5 @@ def forged(folder):
         assert "?WHOLE: 9 files" in text and not any(line.startswith("WHOLE") for line in text.splitlines()), text
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="zerofs-broken-") as folder:
-        for test in (settings, any_json, others, nemo, forged):
-            inside = os.path.join(folder, test.__name__)
-            os.mkdir(inside)
-            results.run(test.__name__, test, inside)
-    results.done()
-
-
 if __name__ == "__main__":
-    main()
+    main_in_folders((settings, any_json, others, nemo, forged))

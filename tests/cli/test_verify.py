@@ -15,7 +15,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
@@ -24,7 +23,7 @@ import makeds  # noqa: E402 pylint: disable=wrong-import-position
 import makemp  # noqa: E402 pylint: disable=wrong-import-position
 import torchfile  # noqa: E402 pylint: disable=wrong-import-position
 from stfile import f32, save  # noqa: E402 pylint: disable=wrong-import-position
-from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import main_in_folders  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
@@ -517,14 +516,5 @@ def lost(folder):
             os.rename(os.path.join(folder, "away"), path)
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, another_save_below, lost, flipped, beside_python):
-            inside = os.path.join(folder, test.__name__)
-            os.mkdir(inside)
-            results.run(test.__name__, test, inside)
-    results.done()
-
-
 if __name__ == "__main__":
-    main()
+    main_in_folders((numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, another_save_below, lost, flipped, beside_python))

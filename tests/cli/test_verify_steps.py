@@ -7,11 +7,10 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from stfile import f32, save  # noqa: E402 pylint: disable=wrong-import-position
-from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import main_in_folders  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
@@ -78,14 +77,5 @@ def none(folder):
     assert notes(path) == []
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="zerofs-steps-") as folder:
-        for test in (ranks, several, none):
-            inside = os.path.join(folder, test.__name__)
-            os.mkdir(inside)
-            results.run(test.__name__, test, inside)
-    results.done()
-
-
 if __name__ == "__main__":
-    main()
+    main_in_folders((ranks, several, none))

@@ -9,11 +9,10 @@ import pickle
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
-from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import main_in_folders  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
@@ -194,14 +193,5 @@ def unchanged(folder):
         assert not rows and ".metadata: cannot open the file: Permission denied" in said, (rows, said)
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="zerofs-unread-") as folder:
-        for test in (dcp, one_file, integrity, compressed, emptied, directories, unchanged):
-            inside = os.path.join(folder, test.__name__)
-            os.mkdir(inside)
-            results.run(test.__name__, test, inside)
-    results.done()
-
-
 if __name__ == "__main__":
-    main()
+    main_in_folders((dcp, one_file, integrity, compressed, emptied, directories, unchanged))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 
 
@@ -71,6 +72,16 @@ def main(tests):
     """Runs the functions, named after what they test; ends the script."""
     for test in tests:
         results.run(test.__name__, test)
+    done()
+
+
+def main_in_folders(tests):
+    """The same; each function gets an empty directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="zerofs-test-") as folder:
+        for test in tests:
+            inside = os.path.join(folder, test.__name__)
+            os.mkdir(inside)
+            results.run(test.__name__, test, inside)
     done()
 
 
