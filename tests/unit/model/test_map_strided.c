@@ -6,6 +6,8 @@
 
 #include <zf/model/map.h>
 
+#include "model/map_strided.h"
+
 #define ROUNDS 3000
 #define MAX_BYTES (1u << 15)
 
@@ -153,12 +155,58 @@ static void columns_beside_each_other(void **state)
     }
 }
 
+static bool note_kept(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct zf_run *told = ctx;
+
+    assert_null(told->src);
+    *told = (struct zf_run){.src = s, .off = off, .len = len};
+    return true;
+}
+
+/* A transposed matrix of one source is read in blocks, and it is their source that is prefetched; one of several sources
+ * is not, because the blocks borrow its map. */
+static void blocks_are_prefetched(void **state)
+{
+    enum { ROWS = 1024, BYTES = ROWS * ROWS * 2 };
+    const struct zf_limits lim = zf_limits_default();
+    const struct zf_strided turned = {
+        .elem = 2, .nd = 2, .size = {ROWS, ROWS}, .stride = {1, ROWS}};
+    struct zf_err err;
+
+    (void)state;
+    for (uint64_t parts = 1; parts <= 2; parts++) {
+        struct zf_run told = {.src = NULL};
+        struct sources sources = {.n = 0};
+        const struct zf_map *part[2];
+        zf_auto(arena) struct zf_arena *a = zf_arena_new(1u << 20, &err);
+        zf_auto(source) struct zf_source *src =
+            zf_mem_new("shard", calloc(1, BYTES), BYTES, true, &err);
+
+        for (uint64_t i = 0; i < parts; i++)
+            part[i] =
+                zf_map_of_source(a, src, (parts - 1 - i) * (BYTES / parts), BYTES / parts, &err);
+        const struct zf_map *in = parts == 1 ? part[0] : zf_map_of_parts(a, part, parts, &err);
+        struct zf_map *m = zf_map_strided(a, in, &turned, &err);
+        assert_true(sources_init(&sources, &err));
+        assert_non_null(m);
+        assert_true(map_strided_keep(m, &sources, &lim, &err));
+        assert_int_equal(sources.n, SOURCES_FILES + 1);
+        assert_true(zf_map_each_range(m, 5, 100, note_kept, &told));
+        assert_ptr_equal(told.src, parts == 1 ? sources.at[SOURCES_FILES] : NULL);
+        assert_int_equal(told.off, parts == 1 ? 5 : 0);
+        assert_int_equal(told.len, parts == 1 ? 100 : 0);
+        sources_fini(&sources);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_in_any_order),
         cmocka_unit_test(what_lies_outside_is_refused),
         cmocka_unit_test(columns_beside_each_other),
+        cmocka_unit_test(blocks_are_prefetched),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
